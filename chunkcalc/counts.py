@@ -1,0 +1,184 @@
+"""What a model amounts to: parameters, weight bytes, KV bytes; each a sum over its layer groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunkcalc.records import WEIGHT_BYTES, Gqa, LayerGroup, Mla, Model, Moe, Parallelism, Precision
+from chunkcalc.work.attention import kv_row_bytes
+from chunkcalc.work.linear import mlp, projections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerParameters:
+    """Parameters of one layer by part [1]; `experts_active` are those a token passes through."""
+
+    attention: float
+    dense: float = 0.0
+    experts: float = 0.0
+    experts_active: float = 0.0
+    shared: float = 0.0
+    router: float = 0.0
+
+
+def layer_parameters(group: LayerGroup, hidden: int) -> LayerParameters:
+    """Matrix parameters of a layer; norms and biases (below 0.1 %) are left out.
+
+    Parameters
+    ----------
+    group : the kind of layer
+    hidden : hidden size [1]
+    """
+    attention = sum(out * inner for out, inner in projections(group.attention, hidden, 1))
+    if isinstance(group.attention, Mla):
+        mla = group.attention
+        attention += mla.kv_lora * mla.heads * (mla.nope + mla.v_head_dim)
+    ffn = group.ffn
+    if not isinstance(ffn, Moe):
+        return LayerParameters(attention=attention, dense=sum(out * inner for out, inner in mlp(ffn, hidden, 1)))
+    matrices, width = (3 if ffn.gated else 2), ffn.latent or hidden
+    one = matrices * width * ffn.intermediate
+    latent = 2 * hidden * ffn.latent if ffn.latent else 0
+    return LayerParameters(
+        attention=attention,
+        experts=ffn.experts * one,
+        experts_active=ffn.top_k * one,
+        shared=matrices * hidden * ffn.shared_intermediate + latent,
+        router=hidden * ffn.experts,
+    )
+
+
+def parameters(model: Model) -> float:
+    """All parameters, embedding and head included, multi-token-prediction layers not.
+
+    Parameters
+    ----------
+    model : the model
+
+    Returns
+    -------
+    parameters [1]
+    """
+    total = 0.0
+    for group in model.layers:
+        part = layer_parameters(group, model.hidden)
+        total += group.count * (part.attention + part.dense + part.experts + part.shared + part.router)
+    return total + model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
+
+
+def matmul_parameters(model: Model) -> float:
+    """Parameters that one token is multiplied with, without embedding and head (W_lin).
+
+    Parameters
+    ----------
+    model : the model
+
+    Returns
+    -------
+    active parameters [1]
+    """
+    total = 0.0
+    for group in model.layers:
+        part = layer_parameters(group, model.hidden)
+        total += group.count * (part.attention + part.dense + part.experts_active + part.shared + part.router)
+    return total
+
+
+def active_parameters(model: Model) -> float:
+    """Parameters that one token is multiplied with, output head included.
+
+    Parameters
+    ----------
+    model : the model
+
+    Returns
+    -------
+    active parameters [1]
+    """
+    return matmul_parameters(model) + model.hidden * model.vocab
+
+
+def weight_bytes(model: Model, precision: Precision) -> float:
+    """Memory of all weights; embedding, head and routers are 16-bit in every format.
+
+    Parameters
+    ----------
+    model : the model
+    precision : format of each part
+
+    Returns
+    -------
+    weights [byte]
+    """
+    total = 2.0 * model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
+    for group in model.layers:
+        part = layer_parameters(group, model.hidden)
+        total += group.count * (
+            part.attention * WEIGHT_BYTES[precision.attention]
+            + part.dense * WEIGHT_BYTES[precision.dense]
+            + part.experts * WEIGHT_BYTES[precision.experts]
+            + part.shared * WEIGHT_BYTES[precision.shared]
+            + 2.0 * part.router
+        )
+    return total
+
+
+def gpu_weight_bytes(model: Model, precision: Precision, parallelism: Parallelism) -> float:
+    """Weights on one GPU: experts are spread over all GPUs of a stage, the rest over its tp ranks.
+
+    Parameters
+    ----------
+    model : the model
+    precision : format of each part
+    parallelism : degrees
+
+    Returns
+    -------
+    weights of the fullest GPU [byte]
+    """
+    experts = sum(
+        group.count * layer_parameters(group, model.hidden).experts for group in model.layers
+    ) * WEIGHT_BYTES[precision.experts]  # fmt: skip
+    rest = weight_bytes(model, precision) - experts
+    return (experts / parallelism.stage_gpus + rest / parallelism.tp) / parallelism.pp
+
+
+def kv_bytes_per_token(model: Model, kv: str, tp: int = 1) -> float:
+    """KV cache that grows with every token of context, on one of tp ranks, all layers.
+
+    Parameters
+    ----------
+    model : the model
+    kv : KV format
+    tp : tensor parallel degree [1]
+
+    Returns
+    -------
+    bytes per token [byte]
+    """
+    return sum(
+        group.count * kv_row_bytes(group.attention, kv, tp) for group in model.layers if not _bounded(group.attention)
+    )
+
+
+def fixed_bytes_per_sequence(model: Model, kv: str, tp: int = 1) -> float:
+    """Cache of a long sequence that does not grow: full windows and chunks, on one of tp ranks.
+
+    Parameters
+    ----------
+    model : the model
+    kv : KV format
+    tp : tensor parallel degree [1]
+
+    Returns
+    -------
+    bytes per sequence [byte]
+    """
+    return sum(
+        group.count * kv_row_bytes(group.attention, kv, tp) * _bounded(group.attention) for group in model.layers
+    )
+
+
+def _bounded(attention: Gqa | Mla) -> int:
+    """Tokens that a layer keeps at most; 0 where it keeps all."""
+    return (attention.window or attention.chunk or 0) if isinstance(attention, Gqa) else 0

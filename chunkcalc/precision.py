@@ -1,0 +1,72 @@
+"""From a weight format's name to the format of each part of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Format, Hardware, KvFormat, Model, Part, Precision
+from chunkcalc.roofline import peak
+
+WEIGHT_ALIASES: Mapping[str, str] = {
+    "fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "awq": "int4", "gptq": "int4", "w4a16": "int4",
+    "fp4": "nvfp4", "w8a8": "int8",
+}  # fmt: skip
+KV_ALIASES: Mapping[str, str] = {
+    "fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8",
+}  # fmt: skip
+
+
+def precision_for(model: Model, weights: str | None = None, kv: str | None = None) -> Precision:
+    """The format of each part: what a checkpoint of this format leaves unquantised stays 16-bit.
+
+    Parameters
+    ----------
+    model : the model
+    weights : weight format; None takes the checkpoint's own
+    kv : format of the KV cache; None takes the model's own
+
+    Raises
+    ------
+    ChunkcalcError : unknown format
+    """
+    chosen = WEIGHT_ALIASES.get(weights or "", weights) or model.weights
+    cache = KV_ALIASES.get(kv or "", kv) or model.kv
+    if chosen not in WEIGHT_BYTES:
+        raise ChunkcalcError(f"unknown weight format '{weights}'", "--weights", f"choose from {', '.join(WEIGHT_BYTES)}")
+    if cache not in KV_BYTES:
+        raise ChunkcalcError(f"unknown KV format '{kv}'", "--kv", f"choose from {', '.join(KV_BYTES)}")
+    if chosen == "fp8" and model.weights == "fp8_block":
+        chosen = "fp8_block"  # the checkpoint's fp8 is the block-scaled one
+    unquantised = model.unquantised.get(cast(Format, chosen), ())
+
+    def of(part: Part) -> Format:
+        return "bf16" if part in unquantised else cast(Format, chosen)
+
+    return Precision(
+        weights=cast(Format, chosen), kv=cast(KvFormat, cache),
+        attention=of("attention"), dense=of("dense"), experts=of("experts"), shared=of("shared"),
+    )  # fmt: skip
+
+
+def check_arithmetic(precision: Precision, hardware: Hardware) -> None:
+    """Refuse weights in a format the GPU cannot compute in.
+
+    Parameters
+    ----------
+    precision : formats
+    hardware : the GPU
+
+    Raises
+    ------
+    ChunkcalcError : with what an engine would run instead
+    """
+    if peak(hardware, precision.weights) is not None:
+        return
+    able = [name for name in WEIGHT_BYTES if peak(hardware, name) is not None]
+    raise ChunkcalcError(
+        f"{hardware.id} has no {precision.weights} arithmetic",
+        "--weights",
+        f"engines would keep the weights packed and compute in bf16, slower than stated; choose from {', '.join(able)}",
+    )

@@ -1,0 +1,335 @@
+"""The records everything is said in: frozen, keyword-only, SI units, no behaviour beyond sums.
+
+Ranges stand in the annotations (annotated-types) and are enforced by `schema.py` on what a user
+writes; the fields may hold symbols and arrays where a formula is fed with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge, Gt, Interval, Len
+
+Positive = Annotated[float, Gt(0)]
+Count = Annotated[int, Gt(0)]
+Whole = Annotated[int, Ge(0)]
+Fraction = Annotated[float, Interval(ge=0, le=1)]
+Name = Annotated[str, Len(1, 200)]
+Text = Annotated[str, Len(1, 2000)]
+
+Format = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "mxfp4", "nvfp4"]
+KvFormat = Literal["bf16", "fp8"]
+Part = Literal["attention", "dense", "experts", "shared"]
+
+# Bytes per weight with scales: int4 in groups of 128 (fp16 scale, packed zero point), MXFP4 in
+# blocks of 32 (8-bit scale), NVFP4 in blocks of 16 (8-bit scale); OCP MX specification 1.0.
+WEIGHT_BYTES: Mapping[str, float] = {
+    "bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "int4": 0.52, "mxfp4": 0.53125, "nvfp4": 0.5625,
+}  # fmt: skip
+KV_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp8": 1.0}
+
+
+# What pydantic reads when `schema.py` validates a user's file into these records.
+STRICT = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gqa:
+    """Grouped-query attention, with or without a sliding window (`window` tokens back) or chunks
+    (`chunk`: positions see only their own block of that many tokens)."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["gqa"] = "gqa"
+    heads: Count
+    kv_heads: Count
+    head_dim: Count
+    v_head_dim: Count | None = None
+    window: Count | None = None
+    chunk: Count | None = None
+    gate: bool = False
+    shares_kv: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mla:
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): one latent per token is cached."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["mla"] = "mla"
+    heads: Count
+    q_lora: Count | None = None
+    kv_lora: Count
+    nope: Count
+    rope: Count
+    v_head_dim: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dense:
+    """A dense MLP; `gated` ones have three matrices, plain ones two."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["dense"] = "dense"
+    intermediate: Count
+    gated: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moe:
+    """A mixture of experts: `top_k` of `experts` per token, plus shared experts of a total width;
+    `latent` is the width the experts run at where it differs from the hidden size."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["moe"] = "moe"
+    experts: Count
+    top_k: Count
+    intermediate: Count
+    shared_intermediate: Whole = 0
+    latent: Count | None = None
+    gated: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerGroup:
+    """`count` layers of one kind."""
+
+    __pydantic_config__ = STRICT
+    count: Count
+    attention: Gqa | Mla
+    ffn: Dense | Moe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """An architecture and the precision its checkpoint ships in.
+
+    `unquantised` names, per weight format, the parts that stay 16-bit in such checkpoints; head,
+    embedding, norms and routers always do.
+    """
+
+    __pydantic_config__ = STRICT
+    id: Name
+    name: Name
+    family: str = ""
+    source: Text
+    note: str = ""
+    aliases: tuple[Name, ...] = ()
+    hidden: Count
+    vocab: Count
+    tied_embeddings: bool = False
+    max_position: Count
+    mtp_layers: Whole = 0
+    weights: Format = "bf16"
+    kv: KvFormat = "bf16"
+    unquantised: Mapping[Format, tuple[Part, ...]] = field(default_factory=dict)
+    published_params: Positive | None = None
+    published_active_params: Positive | None = None
+    layers: Annotated[tuple[LayerGroup, ...], Len(1)]
+
+    @property
+    def layer_count(self) -> int:
+        """Layers of all groups."""
+        return sum(group.count for group in self.layers)
+
+
+class Efficiency(NamedTuple):
+    """What a kernel form reaches on a GPU (see `roofline.py` for the formulas).
+
+    compute, memory : achieved fractions of peak and bandwidth [1], at most 1
+    latency : fixed time per launch [s]
+    knee : exponent of the q-norm that joins compute and memory [1]
+    quantise : traffic of quantising the activations, in units of the kernel's `quantised_bytes` [1]
+    waste : units of the kernel's `waste` done beyond the useful work [1]
+    """
+
+    compute: float = 1.0
+    memory: float = 1.0
+    latency: float = 0.0
+    knee: float = 12.0
+    quantise: float = 0.0
+    waste: float = 0.0
+
+
+class Allreduce(NamedTuple):
+    """An all-reduce over n GPUs: latency [s], bandwidth [byte/s], `ramp`: time that builds up over
+    the first megabyte [s]."""
+
+    latency: float
+    bandwidth: float
+    ramp: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """What joins the GPUs of a node: bandwidth one way per GPU [byte/s], latency [s]."""
+
+    kind: str
+    bandwidth: Positive
+    latency: Positive = 5e-6
+    gpus_per_node: Count = 8
+    domain: Count = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """One accelerator: dense peaks per dtype [FLOP/s], reported memory [byte], bandwidth [byte/s].
+
+    `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
+    an answer uncalibrated. `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
+    """
+
+    id: Name
+    name: Name
+    vendor: Name
+    arch: Name
+    source: Text
+    note: str = ""
+    aliases: tuple[Name, ...] = ()
+    peak: Mapping[str, Positive]
+    memory: Positive
+    bandwidth: Positive
+    link: Link
+    sms: Count | None = None
+    tile_rows: Count = 128
+    tdp_w: Positive | None = None
+    efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
+    allreduce: Mapping[int, Allreduce] = field(default_factory=dict)
+    tile_penalty: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    generic: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallelism:
+    """Degrees of one replica: tensor, pipeline, expert, and data parallel attention."""
+
+    tp: Count = 1
+    pp: Count = 1
+    ep: Count = 1
+    dp: Count = 1
+
+    @property
+    def stage_gpus(self) -> int:
+        """GPUs that share a layer."""
+        return self.tp * self.dp
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the replica."""
+        return self.tp * self.dp * self.pp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """Weight format per part of the model, and the format of the KV cache."""
+
+    weights: Format
+    kv: KvFormat
+    attention: Format
+    dense: Format
+    experts: Format
+    shared: Format
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """How an engine composes, budgets and pays for its steps. Pure data.
+
+    composition : `mixed` steps carry prompt tokens and decodes; `prefill_first` runs either
+    attention : `split` runs prefill and decode attention as two kernels, `unified` as one
+    budget_counts_decodes : the flag counts decode tokens too (T = c + b(1 + drafts))
+    step_overhead, layer_overhead : host time per step [s] and per step and layer [s]
+    request_overhead : time per request outside its steps [s]
+    memory_rule : what `memory_fraction` is a fraction of
+    alignment : budgets are recommended in multiples of this [token]
+    tpot_band, ttft_band : half-width of the error for 80 % of cases [1]
+    """
+
+    name: Literal["vllm", "sglang", "trtllm"]
+    version: str
+    composition: Literal["mixed", "prefill_first"] = "mixed"
+    attention: Literal["split", "unified"] = "split"
+    budget_counts_decodes: bool = True
+    half_prefilled: Literal["one", "many"] = "many"
+    step_overhead: Positive = 1e-3
+    layer_overhead: Positive = 30e-6
+    request_overhead: Positive = 20e-3
+    memory_rule: Literal["total", "total_less_reserve", "left"] = "total"
+    memory_fraction: Fraction | None = None
+    alignment: Count = 128
+    tpot_band: Positive = 0.15
+    ttft_band: Positive = 0.40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """One replica: a model in some precision on some GPUs under an engine."""
+
+    model: Model
+    hardware: Hardware
+    parallelism: Parallelism
+    precision: Precision
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is served: `batch` requests decode at once, over the whole replica.
+
+    prompt, output : tokens of a request [token]
+    context : mean context of a decoding request [token]
+    prefix_hit : share of the prompt found in the prefix cache [1]
+    draft_tokens, draft_acceptance : speculative tokens per step [token], chance that one holds [1]
+    """
+
+    prompt: Count
+    output: Count
+    batch: Whole
+    context: Whole
+    prefix_hit: Fraction = 0.0
+    draft_tokens: Whole = 0
+    draft_acceptance: Fraction = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slo:
+    """Limits [s]; None where there is none. `tpot_basis` says what `tpot` judges."""
+
+    ttft: Positive | None = None
+    tpot: Positive | None = None
+    itl: Positive | None = None
+    tpot_basis: Literal["step", "mean"] = "step"
+    max_utilisation: Fraction = 0.85
+
+
+class Kernel(NamedTuple):
+    """What one kernel must do on one GPU; nothing about how fast.
+
+    name : class of work it belongs to, for the breakdown
+    form : roofline that times it (`gemm`, `moe`, `prefill_attention`, ...)
+    dtype : arithmetic format
+    flops : arithmetic per launch [FLOP]
+    bytes : memory traffic per launch [byte]
+    least_flops, least_bytes : the part of each that no implementation avoids [FLOP], [byte]
+    link_bytes : traffic to other GPUs per launch, one way [byte]
+    waste : arithmetic per unit of the form's waste constant [FLOP]
+    quantised_bytes : traffic of quantising activations, per unit of the form's constant [byte]
+    rows : query rows over which attention spreads, for filling the GPU; 0: it is full [1]
+    launches : how often it runs in a step [1]
+    group : GPUs that take part [1]
+    """
+
+    name: str
+    form: str
+    dtype: str
+    flops: float = 0.0
+    bytes: float = 0.0
+    least_flops: float = 0.0
+    least_bytes: float = 0.0
+    link_bytes: float = 0.0
+    waste: float = 0.0
+    quantised_bytes: float = 0.0
+    rows: float = 0.0
+    launches: float = 1.0
+    group: int = 1

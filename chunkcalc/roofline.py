@@ -1,0 +1,122 @@
+"""One kernel on one GPU -> seconds, and what it cannot take less than.
+
+Every kernel is a roofline: arithmetic at a measured fraction of peak, traffic at a measured
+fraction of bandwidth, joined by a q-norm (attention: by the larger), plus a time per launch. The fractions and the
+launch time come from the GPU's profile, by the kernel's form and dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chunkcalc import ops
+from chunkcalc.records import Allreduce, Hardware, Kernel
+
+RAMP_BYTES = 1e6  # all-reduces reach their bandwidth after about one megabyte
+# The arithmetic that runs a weight format: weight-only formats compute in 16 bit.
+COMPUTE_DTYPE = {
+    "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "int8", "int4": "bf16", "mxfp4": "fp4", "nvfp4": "fp4",
+}  # fmt: skip
+WEIGHT_ONLY = frozenset(("int4", "mxfp4"))
+ATTENTION_FORMS = frozenset(
+    ("prefill_attention", "decode_attention", "unified_attention", "mla_prefill", "mla_decode", "mla_absorb")
+)
+FILLED_FORMS = frozenset(("prefill_attention", "mla_prefill"))  # few heads leave multiprocessors idle
+
+
+class Bound(NamedTuple):
+    """Times that no engine undercuts, by resource: arithmetic, memory, link [s]."""
+
+    compute: float = 0.0
+    memory: float = 0.0
+    link: float = 0.0
+
+
+def peak(hardware: Hardware, dtype: str) -> float | None:
+    """Peak arithmetic for weights of a format; None where the GPU cannot compute in it.
+
+    Weight-only formats run at the 16-bit peak where the GPU has no 4-bit arithmetic.
+
+    Parameters
+    ----------
+    hardware : the GPU
+    dtype : weight format
+
+    Returns
+    -------
+    peak [FLOP/s]
+    """
+    own = hardware.peak.get(COMPUTE_DTYPE[dtype])
+    return hardware.peak["bf16"] if own is None and dtype in WEIGHT_ONLY else own
+
+
+def seconds(kernel: Kernel, hardware: Hardware) -> Any:
+    """Expected time of all launches of a kernel.
+
+    Parameters
+    ----------
+    kernel : its work
+    hardware : the GPU, every efficiency of it resolved
+
+    Returns
+    -------
+    time [s]
+    """
+    form = kernel.form
+    if form == "allreduce":
+        return kernel.launches * allreduce_time(kernel.link_bytes, hardware.allreduce[kernel.group])
+    if form == "handover":
+        return kernel.launches * (hardware.link.latency + kernel.link_bytes / hardware.link.bandwidth)
+    found = hardware.efficiency[f"{form}.{kernel.dtype}"]
+    if form in ATTENTION_FORMS:
+        rate = hardware.peak["bf16"]
+        if form in FILLED_FORMS and hardware.sms:
+            rate = rate * ops.minimum(1.0, kernel.rows / (hardware.tile_rows * hardware.sms))
+    else:
+        rate = peak(hardware, kernel.dtype) or hardware.peak["bf16"]
+    compute = (kernel.flops + found.waste * kernel.waste) / (found.compute * rate)
+    memory = kernel.bytes / (found.memory * hardware.bandwidth)
+    quantise = found.quantise * kernel.quantised_bytes / hardware.bandwidth
+    if form in ATTENTION_FORMS:
+        busy = ops.maximum(compute, memory)
+    else:
+        busy = ops.qsum(compute, memory, found.knee)
+    return kernel.launches * (busy + quantise + found.latency)
+
+
+def allreduce_time(message: Any, fit: Allreduce) -> Any:
+    """Time of one all-reduce.
+
+    Parameters
+    ----------
+    message : bytes of the message [byte]
+    fit : the constants of this many GPUs
+
+    Returns
+    -------
+    time [s]
+    """
+    return fit.latency + message / fit.bandwidth + fit.ramp * ops.minimum(message, RAMP_BYTES) / RAMP_BYTES
+
+
+def bound(kernel: Kernel, hardware: Hardware) -> Bound:
+    """What a kernel occupies at least of each resource, at datasheet peaks and nothing else.
+
+    Attention counts at the fastest arithmetic the GPU has for its KV format.
+
+    Parameters
+    ----------
+    kernel : its work
+    hardware : the GPU
+
+    Returns
+    -------
+    times by resource [s]
+    """
+    rate = peak(hardware, kernel.dtype) or hardware.peak["bf16"]
+    launches = kernel.launches
+    return Bound(
+        launches * kernel.least_flops / rate,
+        launches * kernel.least_bytes / hardware.bandwidth,
+        launches * kernel.link_bytes / hardware.link.bandwidth,
+    )

@@ -1,0 +1,139 @@
+"""Validation of a user's profiles with pydantic: the same records, one sentence per problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import Model, Name, Text
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Peak(_Table):
+    """Dense peaks [FLOP/s]; a missing dtype is one the GPU cannot compute in."""
+
+    bf16: Amount
+    fp8: Amount | None = None
+    int8: Amount | None = None
+    fp4: Amount | None = None
+
+
+class Memory(_Table):
+    """Memory as the driver reports it [MiB] and its bandwidth [byte/s]."""
+
+    mib: Amount
+    bandwidth: Amount
+
+
+class LinkTable(_Table):
+    """The link between GPUs: bandwidth one way per GPU [byte/s], latency [s]."""
+
+    kind: Name
+    bandwidth: Amount
+    latency: Amount = 5e-6
+    gpus_per_node: Annotated[int, Field(gt=0)] = 8
+    domain: Annotated[int, Field(gt=0)] = 8
+
+
+class EfficiencyTable(_Table):
+    """Achieved fractions and launch time of one form and dtype."""
+
+    compute: Share = 1.0
+    memory: Share = 1.0
+    latency_us: NotNegative = 0.0
+    knee: Annotated[float, Field(ge=1, le=100)] = 12.0
+    quantise: NotNegative = 0.0
+    waste: NotNegative = 0.0
+
+
+class AllreduceTable(_Table):
+    """A measured all-reduce: latency and ramp [us], bandwidth [byte/s]."""
+
+    latency_us: NotNegative
+    bandwidth: Amount
+    ramp_us: NotNegative = 0.0
+
+
+class HardwareFile(_Table):
+    """A hardware profile as a file."""
+
+    id: Name
+    name: Name
+    vendor: Name
+    arch: Name
+    aliases: list[Name] = []
+    source: Text
+    note: str = ""
+    sms: Annotated[int, Field(gt=0)] | None = None
+    tile_rows: Annotated[int, Field(gt=0)] = 128
+    tdp_w: Amount | None = None
+    peak: Peak
+    memory: Memory
+    link: LinkTable
+    efficiency: dict[str, dict[str, EfficiencyTable]] = {}
+    allreduce: dict[str, AllreduceTable] = {}
+    tile_penalty: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = {}
+
+
+_MODEL: TypeAdapter[Model] = TypeAdapter(Model)
+
+
+def model(data: Mapping[str, Any], where: str) -> Model:
+    """A Model from a file's data.
+
+    Parameters
+    ----------
+    data : what the file holds
+    where : the file, for the error
+
+    Raises
+    ------
+    ChunkcalcError : the first invalid key, by name
+    """
+    try:
+        return _MODEL.validate_python(data)
+    except ValidationError as error:
+        raise _first(error, where) from None
+
+
+def check_hardware(data: Mapping[str, Any], where: str) -> None:
+    """Refuse invalid hardware data.
+
+    Parameters
+    ----------
+    data : what the file holds
+    where : the file, for the error
+
+    Raises
+    ------
+    ChunkcalcError : the first invalid key, by name
+    """
+    try:
+        HardwareFile.model_validate(data)
+    except ValidationError as error:
+        raise _first(error, where) from None
+
+
+def _first(error: ValidationError, where: str) -> ChunkcalcError:
+    """One problem, the most telling first: unknown keys, then wrong values, then missing keys."""
+    order = {"extra_forbidden": 0, "unexpected_keyword_argument": 0, "missing": 2}
+    # A union reports every member's problems; those of the member whose `kind` is wrong are noise.
+    wrong = {item["loc"][:-1] for item in error.errors() if item["type"] == "literal_error" and item["loc"][-1] == "kind"}
+    items = [item for item in error.errors() if not any(item["loc"][: len(loc)] == loc for loc in wrong)] or error.errors()
+    item = min(items, key=lambda item: order.get(item["type"], 1))
+    key = ".".join(str(part) for part in item["loc"] if part not in ("Gqa", "Mla", "Dense", "Moe"))
+    if order.get(item["type"]) == 0:
+        return ChunkcalcError(f"unknown key '{key}'", where, "remove it or correct its spelling")
+    if item["type"] == "missing":
+        return ChunkcalcError(f"missing key '{key}'", where, "compare with a shipped profile ('chunkcalc models show ID')")
+    return ChunkcalcError(f"'{key}' is {item['input']!r:.60}: {item['msg'].lower()}", where, "correct the value")

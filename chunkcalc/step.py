@@ -1,0 +1,247 @@
+"""One step of a deployment: its kernels, its expected time and its floor.
+
+A step carries c prompt tokens (p of that prompt cached before) and one token, or 1 + drafts, for
+each of b decodes at mean context s. The kernels fall into parts that depend on different numbers:
+the token part on c + b, prompt attention on (c, p), decode attention on (b, s), the head on the
+sampled rows. `StepTimer` remembers each part, so a search over c costs what really changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chunkcalc import ops, roofline
+from chunkcalc.records import Deployment, Kernel, LayerGroup
+from chunkcalc.roofline import Bound
+from chunkcalc.work import attention, elementwise, head, linear, link, moe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step, timed: seconds, and what they go to.
+
+    floor, expected : time no engine undercuts; time predicted [s]
+    breakdown : expected time by class of work, adding up to `expected` [s]
+    bottleneck : what most of the time is bound by: compute, memory, link or overhead
+    intensity : arithmetic per byte of memory traffic [FLOP/byte]
+    """
+
+    floor: float
+    expected: float
+    breakdown: Mapping[str, float]
+    bottleneck: str
+    intensity: float
+
+
+def token_kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launches: Any) -> list[Kernel]:
+    """Kernels of a kind of layer that depend only on how many tokens the step carries.
+
+    Parameters
+    ----------
+    deployment : the replica
+    group : the kind of layer
+    n : tokens on this attention rank [token]
+    n_all : tokens over all attention ranks [token]
+    launches : layers of this kind [1]
+    """
+    out = linear.kernels(deployment, group, n, launches)
+    if group.ffn.kind == "moe":
+        out += moe.kernels(deployment, group, n, n_all, launches)
+    out += elementwise.kernels(deployment, group, n, launches)
+    return out + link.kernels(deployment, group, n, n_all, launches)
+
+
+class StepTimer:
+    """Times the steps of one deployment; b and c are those of one attention rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    drafts : speculative tokens per decode and step [token]
+    host : count the engine's host time; without it, kernels alone
+    """
+
+    def __init__(self, deployment: Deployment, drafts: int = 0, *, host: bool = True) -> None:
+        self.deployment, self.drafts = deployment, drafts
+        self._hardware = deployment.hardware
+        self._unified = deployment.engine.attention == "unified"
+        engine, model = deployment.engine, deployment.model
+        self.overhead = (
+            engine.step_overhead * deployment.parallelism.pp + engine.layer_overhead * model.layer_count if host else 0.0
+        )
+        self._memory: dict[Any, Any] = {}
+
+    def expected(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
+        """Predicted time of a step.
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        p : tokens of each of their prompts cached before [token]
+        b : decoding requests [token]
+        s : their mean context [token]
+        prompts : prompts that share the c tokens, at least 1 [1]
+
+        Returns
+        -------
+        time [s]
+        """
+        time = self._recall(("rest", c, b, s), lambda: self._rest_seconds(c, b, s))
+        return time + self._recall(("prefill", c, p, prompts), lambda: self._prefill_seconds(c, p, prompts))
+
+    def floor(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
+        """The time of a step that no engine undercuts: the busiest resource at datasheet speed.
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        p : tokens of each of their prompts cached before [token]
+        b : decoding requests [token]
+        s : their mean context [token]
+        prompts : prompts that share the c tokens, at least 1 [1]
+
+        Returns
+        -------
+        time [s]
+        """
+        rest = self._recall(("rest bound", c, b, s), lambda: self._rest_bound(c, b, s))
+        prefill = self._recall(("prefill bound", c, p, prompts), lambda: self._prefill_bound(c, p, prompts))
+        return ops.maximum(
+            ops.maximum(rest.compute + prefill.compute, rest.memory + prefill.memory), rest.link + prefill.link
+        )
+
+    def step(self, c: float, p: float, b: float, s: float, prompts: float = 1) -> Step:
+        """A step with its breakdown.
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        p : tokens of each of their prompts cached before [token]
+        b : decoding requests [token]
+        s : their mean context [token]
+        prompts : prompts that share the c tokens, at least 1 [1]
+        """
+        breakdown: dict[str, float] = {}
+        bound_by = {"compute": 0.0, "memory": 0.0, "link": 0.0, "overhead": self.overhead}
+        flops = traffic = 0.0
+        for kernel in self.kernels(c, p, b, s, prompts):
+            time = roofline.seconds(kernel, self._hardware)
+            if time > 0:
+                breakdown[kernel.name] = breakdown.get(kernel.name, 0.0) + time
+                bound_by[_bound_by(kernel, self._hardware)] += time
+            flops += kernel.launches * kernel.flops
+            traffic += kernel.launches * kernel.bytes
+        breakdown["engine overhead"] = self.overhead
+        return Step(
+            floor=self.floor(c, p, b, s, prompts),
+            expected=self.expected(c, p, b, s, prompts),
+            breakdown=breakdown,
+            bottleneck=max(bound_by, key=lambda name: bound_by[name]),
+            intensity=flops / traffic if traffic else 0.0,
+        )
+
+    def kernels(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> list[Kernel]:
+        """The kernels of a step; MLA attends to the prompt in the cheaper of its two forms.
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        p : tokens of each of their prompts cached before [token]
+        b : decoding requests [token]
+        s : their mean context [token]
+        prompts : prompts that share the c tokens, at least 1 [1]
+        """
+        out = self._rest_kernels(c, b, s, expected=True)
+        for group in self.deployment.model.layers:
+            out += min(self._prefill_forms(group, c, p, prompts), key=self._seconds)
+        return out
+
+    def _recall(self, key: Any, compute: Callable[[], Any]) -> Any:
+        try:
+            found = self._memory.get(key)
+        except TypeError:  # arrays cannot be remembered
+            return compute()
+        if found is None:
+            found = self._memory[key] = compute()
+        return found
+
+    def _seconds(self, kernels: list[Kernel]) -> Any:
+        hardware = self._hardware
+        return sum(roofline.seconds(kernel, hardware) for kernel in kernels)
+
+    def _rest_seconds(self, c: Any, b: Any, s: Any) -> Any:
+        """Everything but attention to the prompt."""
+        return self._seconds(self._rest_kernels(c, b, s, expected=True)) + self.overhead
+
+    def _rest_bound(self, c: Any, b: Any, s: Any) -> Bound:
+        return _total(self._rest_kernels(c, b, s, expected=False), self._hardware)
+
+    def _rest_kernels(self, c: Any, b: Any, s: Any, expected: bool) -> list[Kernel]:
+        deployment, drafts = self.deployment, self.drafts
+        dp = deployment.parallelism.dp
+        n = c + b * (1 + drafts)
+        # Expected: every attention rank carries a chunk at once. Floor: only this one does.
+        n_all = dp * n if expected else c + dp * b * (1 + drafts)
+        unified = expected and self._unified
+        out: list[Kernel] = []
+        for group in deployment.model.layers:
+            out += token_kernels(deployment, group, n, n_all, group.count)
+            decodes = group.count * ops.positive(b)
+            if unified:
+                joint = decodes * ops.positive(c)
+                out += attention.decode_kernels(deployment, group, b, s, drafts, joint, unified=True)
+                decodes = decodes - joint
+            out += attention.decode_kernels(deployment, group, b, s, drafts, decodes)
+        sampled = b * (1 + drafts) + ops.positive(c)
+        out += head.kernels(deployment, sampled, ops.positive(sampled))
+        out += link.handover(deployment, n)
+        return out + self._draft_kernels(b, s) if expected and drafts else out
+
+    def _draft_kernels(self, b: Any, s: Any) -> list[Kernel]:
+        """Each draft token costs one pass through one more layer and the head (EAGLE, MTP)."""
+        deployment, launches = self.deployment, self.drafts * ops.positive(b)
+        group = deployment.model.layers[-1]
+        out = token_kernels(deployment, group, b, deployment.parallelism.dp * b, launches)
+        out += attention.decode_kernels(deployment, group, b, s, 0, launches)
+        return out + head.kernels(deployment, b, launches)
+
+    def _prefill_forms(self, group: LayerGroup, c: Any, p: Any, prompts: Any) -> list[list[Kernel]]:
+        launches = group.count * ops.positive(c)
+        plain = attention.prefill_kernels(self.deployment, group, c, p, prompts, launches)
+        if group.attention.kind != "mla":
+            return [plain]
+        return [plain, attention.prefill_kernels(self.deployment, group, c, p, prompts, launches, absorbed=True)]
+
+    def _prefill_seconds(self, c: Any, p: Any, prompts: Any) -> Any:
+        total = 0.0
+        for group in self.deployment.model.layers:
+            times = [self._seconds(form) for form in self._prefill_forms(group, c, p, prompts)]
+            total = total + (times[0] if len(times) == 1 else ops.minimum(*times))
+        return total
+
+    def _prefill_bound(self, c: Any, p: Any, prompts: Any) -> Bound:
+        """The least each resource is held by the cheaper form, resource by resource."""
+        total = Bound()
+        for group in self.deployment.model.layers:
+            bounds = [_total(form, self._hardware) for form in self._prefill_forms(group, c, p, prompts)]
+            least = bounds[0] if len(bounds) == 1 else Bound(*(ops.minimum(x, y) for x, y in zip(*bounds, strict=True)))
+            total = Bound(*(x + y for x, y in zip(total, least, strict=True)))
+        return total
+
+
+def _total(kernels: list[Kernel], hardware: Any) -> Bound:
+    bounds = [roofline.bound(kernel, hardware) for kernel in kernels]
+    return Bound(*(sum(times) for times in zip(*bounds, strict=True))) if bounds else Bound()
+
+
+def _bound_by(kernel: Kernel, hardware: Any) -> str:
+    """The resource that takes most of a kernel's time; its launch counts as overhead."""
+    if kernel.form in ("allreduce", "handover"):
+        return "link"
+    launch = hardware.efficiency[f"{kernel.form}.{kernel.dtype}"].latency
+    if launch * kernel.launches > roofline.seconds(kernel, hardware) / 2:
+        return "overhead"
+    held = roofline.bound(kernel._replace(least_flops=kernel.flops, least_bytes=kernel.bytes), hardware)
+    return "compute" if held.compute >= held.memory else "memory"

@@ -1,0 +1,155 @@
+"""Read and print quantities with units: `50ms`, `8k`, `32Ki`, `80GiB`, `3.35TB/s`, `989TFLOP/s`.
+
+One grammar for everything a user writes to chunkcalc: k, M, G, T are powers of 1000; Ki, Mi, Gi,
+Ti and a bare K are powers of 1024. Durations and rates always carry a unit: a bare `50` could be
+seconds or milliseconds, and guessing wrong moves an answer by a factor of 1000.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from chunkcalc.errors import ChunkcalcError
+
+PREFIXES: Mapping[str, float] = {
+    "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+    "K": 2.0**10, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
+}  # fmt: skip
+SECONDS: Mapping[str, float] = {
+    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0,
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*)?\s*")
+
+
+def _split(text: str, where: str, hint: str) -> tuple[float, str]:
+    match = _QUANTITY.fullmatch(text)
+    if not match:
+        raise ChunkcalcError(f"'{text}' is not a quantity", where, hint)
+    return float(match[1]), (match[2] or "").strip()
+
+
+def _positive(value: float, text: str, where: str, hint: str) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise ChunkcalcError(f"'{text}' must be above zero and finite", where, hint)
+    return value
+
+
+def parse_duration(text: str, where: str = "duration") -> float:
+    """Seconds from `50ms`, `1.5s`, `200us`, `2min`.
+
+    >>> parse_duration("50ms"), parse_duration("1.5s")
+    (0.05, 1.5)
+    """
+    hint = "write a number with a unit, such as 50ms or 1.5s"
+    value, unit = _split(text, where, hint)
+    if unit not in SECONDS:
+        problem = f"has the unknown unit '{unit}'" if unit else "has no unit"
+        raise ChunkcalcError(f"'{text}' {problem}", where, hint)
+    return _positive(value * SECONDS[unit], text, where, hint)
+
+
+def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
+    """A whole number of tokens or requests from `4096`, `8k` (8000) or `32Ki` (32768).
+
+    >>> parse_count("8k"), parse_count("32Ki"), parse_count("8K"), parse_count("2_048")
+    (8000, 32768, 8192, 2048)
+    """
+    hint = f"write a whole number of at least {minimum}, such as 4096, 8k (= 8000) or 8Ki (= 8192)"
+    value, unit = _split(re.sub(r"(?<=\d)_(?=\d)", "", text), where, hint)
+    if unit not in PREFIXES:
+        raise ChunkcalcError(f"'{text}' has the unknown suffix '{unit}'", where, hint)
+    value *= PREFIXES[unit]
+    if not math.isfinite(value) or value != round(value):
+        raise ChunkcalcError(f"'{text}' is not a whole number", where, hint)
+    if value < minimum:
+        raise ChunkcalcError(f"'{text}' is too small", where, hint)
+    if value > 1e12:
+        raise ChunkcalcError(f"'{text}' is too large", where, hint)
+    return int(value)
+
+
+def parse_rate(text: str, unit: str, where: str) -> float:
+    """A rate in base units per second from `3.35TB/s` (unit `B/s`) or `989TFLOP/s`.
+
+    >>> parse_rate("16GB/s", "B/s", "--link")
+    16000000000.0
+    """
+    hint = f"write a number with a unit, such as 16G{unit}"
+    value, suffix = _split(text, where, hint)
+    prefix = suffix.removesuffix(unit) if suffix.endswith(unit) else None
+    if prefix not in PREFIXES:
+        problem = f"has the unit '{suffix}'" if suffix else "has no unit"
+        raise ChunkcalcError(f"'{text}' {problem}", where, hint)
+    return _positive(value * PREFIXES[prefix], text, where, hint)
+
+
+def parse_fraction(text: str, where: str, *, low: float = 0.0, high: float = 1.0) -> float:
+    """A fraction from `0.9` or `90%`, between low and high.
+
+    >>> parse_fraction("90%", "--memory-fraction")
+    0.9
+    """
+    hint = f"write a number from {low:g} to {high:g}, such as {low + 0.9 * (high - low):g}"
+    value, unit = _split(text, where, hint)
+    if unit not in ("", "%"):
+        raise ChunkcalcError(f"'{text}' has the unknown unit '{unit}'", where, hint)
+    value = value / 100 if unit else value
+    if not low <= value <= high:
+        raise ChunkcalcError(f"'{text}' is outside its range", where, hint)
+    return value
+
+
+def format_duration(seconds: float | None) -> str:
+    """Three significant digits with the unit that reads best.
+
+    >>> format_duration(0.0123456), format_duration(1.5), format_duration(None)
+    ('12.3 ms', '1.50 s', '-')
+    """
+    if seconds is None:
+        return "-"
+    if not math.isfinite(seconds):
+        return "unbounded"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(seconds) >= 0.9995 * scale or unit == "us":
+            return f"{_three_digits(seconds / scale)} {unit}"
+    raise AssertionError("unreachable")
+
+
+def format_bytes(count: float) -> str:
+    """Three significant digits in powers of 1024.
+
+    >>> format_bytes(85520809984)
+    '79.6 GiB'
+    """
+    for unit, scale in (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if abs(count) >= scale:
+            return f"{_three_digits(count / scale)} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_count(value: float) -> str:
+    """A whole number with thousands separators.
+
+    >>> format_count(131072)
+    '131,072'
+    """
+    return f"{value:,.0f}"
+
+
+def format_si(value: float, unit: str) -> str:
+    """Three significant digits with a power-of-1000 prefix.
+
+    >>> format_si(3.35e12, "B/s")
+    '3.35 TB/s'
+    """
+    for prefix, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale:
+            return f"{_three_digits(value / scale)} {prefix}{unit}"
+    return f"{_three_digits(value)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    return f"{value:.0f}" if size >= 99.95 else f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"

@@ -1,0 +1,132 @@
+"""Mixture of experts: which experts a step touches, and the products they run.
+
+A step reads each *distinct* expert its tokens are routed to once: a chunk of a few hundred tokens
+touches nearly all of them, a decode step only some. Rows per expert, n k / E, are the height of
+its products, so the knee of a MoE stands E/k times higher than that of a dense model.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from chunkcalc import ops
+from chunkcalc.records import WEIGHT_BYTES, Deployment, Kernel, LayerGroup, Moe
+from chunkcalc.work.linear import QUANTISED_ACTIVATIONS, gemm
+
+# Routing is skewed, so real steps touch fewer experts than a uniform draw: 0.7-0.85 of them near
+# n = E/k, within 10 % elsewhere (measured; physics of the step, docs/architecture.md). The least.
+LEAST_COVERAGE = 0.7
+# Rows of the busiest rank over the mean after load balancing (measured 1.1-1.3).
+BUSIEST_ROWS = 1.25
+
+
+def distinct_experts(E: Any, k: Any, n: Any) -> Any:
+    """Experts that n tokens touch when each draws k of E at random, E (1 - (1 - k/E)^n).
+
+    Parameters
+    ----------
+    E : experts of a layer [1]
+    k : experts per token [1]
+    n : tokens [token]
+
+    Returns
+    -------
+    expected distinct experts [1]
+
+    Examples
+    --------
+    >>> round(distinct_experts(256, 8, 256), 1)
+    255.9
+    """
+    return E * (1 - (1 - k / E) ** n)
+
+
+def least_experts(E: Any, k: Any, n: Any) -> Any:
+    """A lower bound of the experts read: skewed routing, but never fewer than one token's k.
+
+    Parameters
+    ----------
+    E : experts of a layer [1]
+    k : experts per token [1]
+    n : tokens [token]
+
+    Returns
+    -------
+    experts [1]
+    """
+    return ops.maximum(LEAST_COVERAGE * distinct_experts(E, k, n), ops.minimum(k * n, k))
+
+
+def busiest_rank(experts: Any, ep: int, per_rank: float) -> Any:
+    """Distinct experts on the busiest of ep ranks: the mean plus the expected largest deviation.
+
+    Parameters
+    ----------
+    experts : mean distinct experts of a rank [1]
+    ep : ranks [1]
+    per_rank : experts that live on a rank [1]
+
+    Returns
+    -------
+    experts, at most all of the rank [1]
+
+    Notes
+    -----
+    The maximum of ep roughly normal counts lies sqrt(2 ln ep) standard deviations above the
+    mean. The spread D(1 - D/E) shrinks again as a rank fills; its peak value is kept from there
+    on, so that the count never falls as tokens are added.
+    """
+    if ep == 1:
+        return experts
+    filled = ops.minimum(experts, per_rank / 2)
+    spread = (2 * math.log(ep) * filled * (1 - filled / per_rank)) ** 0.5
+    return ops.minimum(experts + spread, per_rank)
+
+
+def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launches: Any) -> list[Kernel]:
+    """Router, routed experts and shared experts of a MoE layer.
+
+    Parameters
+    ----------
+    deployment : the replica
+    group : the kind of layer; its ffn is a Moe
+    n : tokens of the step on this attention rank [token]
+    n_all : tokens of the step over all attention ranks [token]
+    launches : layers of this kind [1]
+    """
+    ffn = group.ffn
+    assert isinstance(ffn, Moe)
+    model, parallelism, precision = deployment.model, deployment.parallelism, deployment.precision
+    out = [gemm("router", n, ffn.experts, model.hidden, "bf16", launches)]
+    out.append(_experts(ffn, model.hidden, parallelism.stage_gpus, parallelism.ep, precision.experts, n_all, launches))
+    if ffn.latent:
+        out.append(gemm("experts", n, ffn.latent, model.hidden, precision.shared, 2 * launches))
+    if ffn.shared_intermediate:
+        matrices = 2 if ffn.gated else 1
+        width = ffn.shared_intermediate / parallelism.tp
+        out.append(gemm("shared experts", n, matrices * width, model.hidden, precision.shared, launches))
+        out.append(gemm("shared experts", n, model.hidden, width, precision.shared, launches))
+    return out
+
+
+def _experts(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, launches: Any) -> Kernel:
+    """The grouped products of the routed experts on one GPU."""
+    width = ffn.latent or hidden
+    slice_width = ffn.intermediate * ep / gpus
+    weights_per_expert = (3 if ffn.gated else 2) * width * slice_width
+    expert_bytes = weights_per_expert * WEIGHT_BYTES[dtype]
+    rows = n * ffn.top_k / ep
+    touched = distinct_experts(ffn.experts, ffn.top_k, n) / ep
+    busiest = busiest_rank(touched, ep, ffn.experts / ep)
+    useful = 2 * weights_per_expert * rows
+    return Kernel(
+        "experts", "moe", dtype,
+        flops=useful * (BUSIEST_ROWS if ep > 1 else 1.0),
+        bytes=expert_bytes * busiest,
+        least_flops=useful,
+        least_bytes=expert_bytes * least_experts(ffn.experts, ffn.top_k, n) / ep,
+        waste=2 * weights_per_expert * busiest,
+        quantised_bytes=rows * (2 * width + 2 * slice_width) * 2 if dtype in QUANTISED_ACTIVATIONS else 0.0,
+        launches=launches,
+    )  # fmt: skip
