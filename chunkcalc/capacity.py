@@ -1,0 +1,173 @@
+"""Does it fit, and how much KV cache is left: by the rule of each engine.
+
+vLLM's fraction is of the GPU's total memory and must hold everything; SGLang's covers weights and
+KV and leaves a reserve that grows with the chunk; TensorRT-LLM's is of what the weights and the
+activations leave. A larger budget needs more activation memory, hence leaves less KV.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from chunkcalc import counts, ops
+from chunkcalc.records import Deployment, Gqa, LayerGroup, Moe, Workload
+from chunkcalc.work.attention import kv_row_bytes, visible
+
+GIB = 2**30
+GRAPH_BYTES = 1.0 * GIB  # captured CUDA graphs: 0.5-3 GB seen
+COLLECTIVE_BYTES = 0.37 * GIB  # communicator buffers where a stage has several GPUs: 0.34-0.39 GiB seen
+LOGIT_BYTES = 10  # per logit: 32 bit, two to three copies alive while sampling
+# SGLang 0.5.23 (arg_groups/memory_hook.py): MiB kept free when no fraction is given.
+SGLANG_BASE, SGLANG_PER_TOKEN, SGLANG_LEAST_TOKENS, SGLANG_PER_8_GPUS = 512, 1.5, 2048, 1024
+SGLANG_LEAST, SGLANG_LARGE_GPU = 10 * 1024, 60 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Memory of one replica: sizes per GPU [byte], tokens and requests of the whole replica.
+
+    activation_bytes : peak of a step at this budget
+    pool_bytes : left for the KV cache; below zero when the weights do not fit
+    kv_tokens : tokens that the pool holds; None where the cache does not grow with context
+    max_concurrency : requests at the workload's mean context, beside one prompt per rank
+    """
+
+    weights_bytes: float
+    kv_bytes_per_token: float
+    activation_bytes: float
+    pool_bytes: float
+    kv_tokens: int | None
+    max_concurrency: int
+
+
+def activation_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
+    """Peak of the activations of a step: the widest layer, and the logits.
+
+    Parameters
+    ----------
+    deployment : the replica
+    n : tokens of the step on one rank [token]
+    sampled : sampled rows [token]
+
+    Returns
+    -------
+    activations on one GPU [byte]
+    """
+    model, tp = deployment.model, deployment.parallelism.tp
+    widest: Any = 0.0
+    for group in model.layers:
+        widest = ops.maximum(widest, _layer_activations(deployment, group, n))
+    return widest + LOGIT_BYTES * sampled * model.vocab / tp
+
+
+def _layer_activations(deployment: Deployment, group: LayerGroup, n: Any) -> Any:
+    hidden, parallelism = deployment.model.hidden, deployment.parallelism
+    attention, ffn = group.attention, group.ffn
+    if isinstance(attention, Gqa):
+        heads = (attention.heads + 2 * attention.kv_heads) * attention.head_dim
+    else:
+        heads = attention.heads * (2 * attention.nope + attention.rope + attention.v_head_dim)
+    width = 4 * hidden + heads / parallelism.tp
+    if not isinstance(ffn, Moe):
+        return 2 * n * (width + 2 * ffn.intermediate / parallelism.tp)
+    slice_width = ffn.intermediate * parallelism.ep / parallelism.stage_gpus
+    rows = n * parallelism.dp * ffn.top_k / parallelism.ep
+    return 2 * (n * (width + 2 * ffn.shared_intermediate / parallelism.tp) + rows * (2 * slice_width + hidden))
+
+
+def sequence_bytes(deployment: Deployment, s: Any) -> Any:
+    """KV cache of one sequence of s tokens on one GPU; windows hold no more than their size.
+
+    Parameters
+    ----------
+    deployment : the replica
+    s : context [token]
+
+    Returns
+    -------
+    cache [byte]
+    """
+    parallelism, kv = deployment.parallelism, deployment.precision.kv
+    total: Any = 0.0
+    for group in deployment.model.layers:
+        row = kv_row_bytes(group.attention, kv, parallelism.tp)
+        total = total + group.count * row * visible(group.attention, s)
+    return total / parallelism.pp
+
+
+def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
+    """Memory of one GPU left for the KV cache.
+
+    Parameters
+    ----------
+    deployment : the replica
+    n : tokens of the largest step on one rank [token]
+    sampled : sampled rows of that step [token]
+
+    Returns
+    -------
+    pool, below zero when it does not fit [byte]
+    """
+    memory, parallelism, engine = deployment.hardware.memory, deployment.parallelism, deployment.engine
+    weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, parallelism)
+    if engine.memory_rule == "total_less_reserve":
+        if engine.memory_fraction is not None:
+            return engine.memory_fraction * memory - weights
+        return memory - _sglang_reserve(memory, parallelism.tp * parallelism.pp, n) - weights
+    other = activation_bytes(deployment, n, sampled) + GRAPH_BYTES
+    if parallelism.stage_gpus > 1:
+        other = other + COLLECTIVE_BYTES
+    fraction = engine.memory_fraction or 0.9
+    if engine.memory_rule == "left":
+        return fraction * (memory - weights - other)
+    return fraction * memory - weights - other
+
+
+def _sglang_reserve(memory: float, gpus: int, n: Any) -> Any:
+    mib = SGLANG_BASE + SGLANG_PER_TOKEN * ops.maximum(n, SGLANG_LEAST_TOKENS) + SGLANG_PER_8_GPUS * gpus / 8
+    if memory > SGLANG_LARGE_GPU * 2**20:
+        mib = ops.maximum(mib, SGLANG_LEAST)
+    return mib * 2**20 + GRAPH_BYTES
+
+
+def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> Any:
+    """KV cache that a GPU must hold: its decodes at their mean context and one prompt in flight.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths
+    batch : decoding requests of the whole replica [token]
+
+    Returns
+    -------
+    cache [byte]
+    """
+    decodes = batch / deployment.parallelism.dp * sequence_bytes(deployment, workload.context)
+    return decodes + sequence_bytes(deployment, workload.prompt)
+
+
+def capacity(deployment: Deployment, workload: Workload, n: float) -> Capacity:
+    """The memory of a replica whose largest step carries n tokens per rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths and batch
+    n : tokens of the largest step [token]
+    """
+    model, parallelism, kv = deployment.model, deployment.parallelism, deployment.precision.kv
+    sampled = min(n, max(1, workload.batch / parallelism.dp))
+    pool = pool_bytes(deployment, n, sampled)
+    per_token = counts.kv_bytes_per_token(model, kv, parallelism.tp) / parallelism.pp
+    one = sequence_bytes(deployment, workload.context)
+    room = (pool - sequence_bytes(deployment, workload.prompt)) / one
+    return Capacity(
+        weights_bytes=counts.gpu_weight_bytes(model, deployment.precision, parallelism),
+        kv_bytes_per_token=per_token,
+        activation_bytes=activation_bytes(deployment, n, sampled),
+        pool_bytes=pool,
+        kv_tokens=int(max(0.0, pool) / per_token) * parallelism.dp if per_token else None,
+        max_concurrency=max(0, int(room * parallelism.dp)),
+    )

@@ -1,0 +1,124 @@
+"""The textbook reading: the published closed forms E1-E12 on the unit's peaks, for comparison.
+
+It takes all parameters of the model and the peaks of all GPUs of a stage, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from chunkcalc import counts, equations
+from chunkcalc.load import Bounds
+from chunkcalc.records import KV_BYTES, Deployment, Slo, Workload
+from chunkcalc.roofline import peak
+from chunkcalc.search import Limit, first, last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Textbook:
+    """E4-E12 for a deployment: intensities [FLOP/byte], chunks [token], times [s]."""
+
+    intensity: float
+    intensity_decode_only: float
+    ridge: float
+    chunk_star: float
+    step_s: float
+    ttft_s: float
+    chunk_min: int | None
+    chunk_max: int | None
+    feasible: bool | None
+
+
+class ClosedForms:
+    """E1-E11 with a deployment's numbers.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths and batch
+    """
+
+    def __init__(self, deployment: Deployment, workload: Workload) -> None:
+        model, precision = deployment.model, deployment.precision
+        ranks = deployment.parallelism
+        self.psi = counts.parameters(model)
+        self.P = ranks.stage_gpus * (peak(deployment.hardware, precision.weights) or deployment.hardware.peak["bf16"])
+        self.B = ranks.stage_gpus * deployment.hardware.bandwidth
+        self.b = workload.batch / ranks.pp
+        self.weights = equations.weight_bytes(self.psi, counts.weight_bytes(model, precision) / self.psi)
+        per_token = counts.kv_bytes_per_token(model, "bf16") / KV_BYTES["bf16"]
+        self.kv = per_token * workload.context * self.b * KV_BYTES[precision.kv]
+        self.tokens = workload.prompt - int(workload.prompt * workload.prefix_hit)
+        self.ridge = equations.ridge_intensity(self.P, self.B)
+        self.t_memory = equations.memory_time(self.weights, self.kv, self.B)
+
+    def step(self, c: float) -> float:
+        """E7 [s].
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        """
+        flops = equations.step_flops(c, self.b, self.psi)
+        return equations.step_time(equations.compute_time(flops, self.P), self.t_memory)
+
+    def ttft(self, c: int) -> float:
+        """E9 [s].
+
+        Parameters
+        ----------
+        c : chunk [token]
+        """
+        return equations.ttft_bound(equations.chunk_count(self.tokens, c), self.step(c))
+
+    def intensity(self, c: float) -> float:
+        """E4 [FLOP/byte].
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        """
+        return equations.intensity(equations.step_flops(c, self.b, self.psi), self.weights, self.kv)
+
+    def ttft_bounds(self, low: int, high: int, limit: float) -> Bounds:
+        """E9 over a range of chunks.
+
+        Parameters
+        ----------
+        low, high : range [token]
+        limit : unused
+        """
+        least = math.ceil(self.tokens / high) * self.step(low)
+        return Bounds(least, math.ceil(self.tokens / low) * self.step(high))
+
+
+def textbook(deployment: Deployment, workload: Workload, slo: Slo, chunk: int, longest: int) -> Textbook:
+    """The textbook's answer to the same question.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths and batch
+    slo : limits
+    chunk : the chunk whose step it times [token]
+    longest : largest chunk considered [token]
+    """
+    forms = ClosedForms(deployment, workload)
+    limits = []
+    if slo.ttft is not None:
+        limits.append(Limit("ttft", slo.ttft, forms.ttft_bounds))
+    if slo.tpot is not None:
+        limits.append(Limit("tpot", slo.tpot, lambda low, high, _: Bounds(forms.step(low), forms.step(high))))
+    low = first(limits, 1, longest)
+    return Textbook(
+        intensity=forms.intensity(chunk),
+        intensity_decode_only=forms.intensity(0),
+        ridge=forms.ridge,
+        chunk_star=equations.optimal_chunk(forms.ridge, forms.weights, forms.kv, forms.psi, forms.b),
+        step_s=forms.step(chunk),
+        ttft_s=forms.ttft(chunk),
+        chunk_min=low,
+        chunk_max=None if low is None else last(limits, low, longest),
+        feasible=low is not None if limits else None,
+    )
