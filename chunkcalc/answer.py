@@ -1,0 +1,120 @@
+"""The answer as frozen records: what `solve` returns and every report prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chunkcalc.capacity import Capacity
+from chunkcalc.question import Case
+from chunkcalc.records import Slo, Workload
+from chunkcalc.textbook import Textbook
+from chunkcalc.window import Window
+
+FEASIBLE, MARGINAL, RETUNE = "feasible", "marginal", "retune"
+OVERLOADED, DISAGGREGATE, SCALE_UP, IMPOSSIBLE = "overloaded", "disaggregate", "scale_up", "impossible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a user sees at one chunk, by one reading of the physics [s].
+
+    step_s : longest step that carries prompt tokens
+    decode_step_s : step without prompt tokens
+    ttft_s : time to first token without queueing
+    tpot_s : mean time per output token
+    itl_s : longest gap between two tokens of a stream
+    """
+
+    step_s: float
+    decode_step_s: float | None
+    ttft_s: float
+    tpot_s: float | None
+    itl_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """What chunking buys and costs against a prompt in one piece.
+
+    stall_unchunked_s : gap of every stream while a whole prompt is processed [s]
+    ttft_unchunked_s : TTFT of that prompt [s]
+    ride_along_s : what the decodes add to a step that carries a chunk [s]
+    decode_alone_s : what the same decodes cost in a step of their own [s]
+    extra_weight_bytes : weights read again by the further chunks of a prompt, per GPU [byte]
+    prompt_tokens_per_s, output_tokens_per_s : rates of the replica [token/s]
+    prompt_tokens_per_s_unchunked : the same without chunking [token/s]
+    """
+
+    stall_unchunked_s: float
+    ttft_unchunked_s: float
+    ride_along_s: float
+    decode_alone_s: float | None
+    extra_weight_bytes: float
+    prompt_tokens_per_s: float
+    output_tokens_per_s: float | None
+    prompt_tokens_per_s_unchunked: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A change that makes the limits hold, solved again.
+
+    change : what to do, in words
+    set : fields of the Question that it changes; empty for disaggregation
+    verdict : of the changed deployment
+    gpus : GPUs it needs
+    """
+
+    change: str
+    set: Mapping[str, object]
+    verdict: str
+    gpus: int
+    ttft_s: float
+    tpot_s: float | None
+    window: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to a Question.
+
+    chunk, budget : judged or recommended [token]
+    headroom : smallest limit over prediction at that chunk; None without limits [1]
+    utilisation, balance : of the capacity for prompts [1], chunk of balance [token]
+    knee : tokens per step at which the linear layers turn compute-bound [token]
+    """
+
+    case: Case
+    workload: Workload
+    slo: Slo
+    verdict: str
+    certain: bool
+    needs_disaggregation: bool
+    reasons: tuple[str, ...]
+    chunk: int
+    budget: int
+    given: bool
+    window: Window
+    headroom: float | None
+    utilisation: float
+    balance: float
+    max_batch: int | None
+    textbook: Textbook
+    floor: Reading
+    expected: Reading
+    tpot_error: float
+    ttft_error: float
+    breakdown: Mapping[str, float]
+    bottleneck: str
+    knee: float | None
+    chunking: Chunking
+    capacity: Capacity
+    remedies: tuple[Remedy, ...]
+    flags: Mapping[str, tuple[str, ...]]
+    warnings: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the limits hold on the expected reading (exit code 0)."""
+        return self.verdict in (FEASIBLE, MARGINAL)

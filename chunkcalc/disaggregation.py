@@ -1,0 +1,179 @@
+"""Prefill and decode on separate units: when it can work, and the ratio that keeps up.
+
+Splitting isolates latency; it adds no throughput by itself. It can only help when a unit that
+does nothing but prefill meets TTFT with the KV transfer included, and a unit that does nothing
+but decode meets TPOT. Where one of these fails, the cure is other or more hardware.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from chunkcalc.capacity import sequence_bytes
+from chunkcalc.load import Service
+from chunkcalc.records import Deployment, Slo
+from chunkcalc.search import Limit, best, first
+from chunkcalc.window import Outlook, outlook
+
+KV_LINK = 50e9  # one 400 Gb/s network card per unit, the usual least [byte/s]
+MOST_UNITS = 8  # ratios are searched over 1..8 units on each side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disaggregation:
+    """A prefill pool and a decode pool of the same kind of unit.
+
+    prefill_units, decode_units : the smallest ratio whose prefill keeps up [1]
+    gpus : GPUs of that many units [1]
+    chunk : prompt tokens of a step of the prefill units [token]
+    transfer_s : KV cache of a prompt over the network [s]
+    ttft_s, tpot_s : service time with the transfer, and a decode step per token [s]
+    """
+
+    prefill_units: int
+    decode_units: int
+    gpus: int
+    chunk: int
+    transfer_s: float
+    ttft_s: float
+    tpot_s: float
+
+
+def transfer_time(deployment: Deployment, prompt: float, link: float = KV_LINK) -> float:
+    """Time to move a prompt's KV cache from a prefill to a decode unit.
+
+    Parameters
+    ----------
+    deployment : the replica
+    prompt : tokens [token]
+    link : bandwidth between the units [byte/s]
+
+    Returns
+    -------
+    time [s]
+    """
+    parallelism = deployment.parallelism
+    ranks = 1 if any(group.attention.kind == "mla" for group in deployment.model.layers) else parallelism.tp
+    return sequence_bytes(deployment, prompt) * parallelism.pp * ranks / link
+
+
+def alone(view: Outlook, service: Service) -> Service:
+    """The same service with nothing decoding beside the prompt.
+
+    Parameters
+    ----------
+    view : the deployment
+    service : the reading
+    """
+    return Service(
+        service.step, replace(view.workload, batch=0), view.deployment.parallelism, mixed=service.mixed,
+        accepted=service.accepted, request_overhead=service.request_overhead,
+    )  # fmt: skip
+
+
+def decode_certificate(service: Service, slo: Slo) -> bool:
+    """Whether the decodes alone, without any prompt, already miss their limit.
+
+    Parameters
+    ----------
+    service : the reading
+    slo : limits
+    """
+    late = slo.tpot is not None and service.decode_step / service.accepted > slo.tpot
+    return late or (slo.itl is not None and service.decode_step > slo.itl)
+
+
+def prefill_certificate(view: Outlook, service: Service, slo: Slo, extra: float = 0.0) -> bool:
+    """Whether a prompt alone, without any decode, misses TTFT at every chunk.
+
+    Parameters
+    ----------
+    view : the deployment
+    service : the reading
+    slo : limits
+    extra : time added to TTFT, such as the KV transfer [s]
+    """
+    if slo.ttft is None:
+        return False
+    limit = Limit("ttft", slo.ttft - extra, alone(view, service).ttft_bounds)
+    return first([limit], 1, view.longest_chunk) is None
+
+
+def prefill_rate(D: float, W: float) -> float:
+    """The request rate at which a queue with fixed service time waits W on average.
+
+    Parameters
+    ----------
+    D : service time [s]
+    W : mean wait allowed [s]
+
+    Returns
+    -------
+    rate [request/s]
+
+    Notes
+    -----
+    The M/D/1 wait W = r D^2 / (2 (1 - r D)) of DistServe (arXiv 2401.09670), solved for r.
+
+    Examples
+    --------
+    >>> r = prefill_rate(0.5, 0.25)
+    >>> round(r * 0.5**2 / (2 * (1 - r * 0.5)), 6)
+    0.25
+    """
+    return 2 * W / (D * (D + 2 * W)) if W > 0 else 0.0
+
+
+def disaggregate(view: Outlook) -> Disaggregation | None:
+    """The pools that meet both limits; None where one of the units misses its own.
+
+    Parameters
+    ----------
+    view : the deployment
+    """
+    service, slo, workload = view.expected, view.slo, view.workload
+    transfer = transfer_time(view.deployment, workload.prompt)
+    if not service.b or decode_certificate(service, slo) or prefill_certificate(view, service, slo, transfer):
+        return None
+    prefill = alone(view, service).prefill
+    chunk = best(
+        range(1, prefill.tokens + 1), lambda c: -prefill.total(c), lambda low, high: -prefill.least(low, high)
+    )
+    assert chunk is not None
+    time = prefill.total(chunk)
+    ttft = time + transfer + service.request_overhead
+    # Without a TTFT limit the queue is held to the utilisation limit instead.
+    prefills = prefill_rate(time, slo.ttft - ttft) if slo.ttft is not None else slo.max_utilisation / time
+    decodes = service.rate / service.decode_step * view.deployment.parallelism.dp * view.deployment.parallelism.pp
+    units = _ratio(prefills * view.deployment.parallelism.dp, decodes)
+    if units is None:
+        return None
+    return Disaggregation(
+        prefill_units=units[0],
+        decode_units=units[1],
+        gpus=sum(units) * view.deployment.parallelism.gpus,
+        chunk=chunk,
+        transfer_s=transfer,
+        ttft_s=ttft,
+        tpot_s=service.decode_step / service.accepted,
+    )
+
+
+def _ratio(prefills: float, decodes: float) -> tuple[int, int] | None:
+    """The (prefill, decode) units with the least share of prefill units that keep up."""
+    able = [
+        (x, y) for y in range(1, MOST_UNITS + 1) for x in range(1, MOST_UNITS + 1) if x * prefills >= y * decodes
+    ]  # fmt: skip
+    return min(able, key=lambda units: (units[0] / units[1], sum(units)), default=None)
+
+
+def outlook_for(view: Outlook, **changes: object) -> Outlook:
+    """The same workload and limits on a changed deployment.
+
+    Parameters
+    ----------
+    view : the deployment
+    changes : fields of the Deployment to replace
+    """
+    return outlook(replace(view.deployment, **changes), view.workload, view.slo)  # type: ignore[arg-type]
+

@@ -1,0 +1,226 @@
+"""Answer a question: the window of chunks, the one to set, and whether the limits hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from chunkcalc import counts
+from chunkcalc.answer import MARGINAL, OVERLOADED, Answer, Chunking, Reading
+from chunkcalc.capacity import capacity
+from chunkcalc.engines import flags
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.load import Service
+from chunkcalc.question import Case, Question, chunk_of, resolve
+from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe
+from chunkcalc.remedies import remedies
+from chunkcalc.roofline import COMPUTE_DTYPE, peak
+from chunkcalc.step import StepTimer
+from chunkcalc.textbook import textbook
+from chunkcalc.verdict import Verdict, judge
+from chunkcalc.window import Outlook, outlook, safe_chunk, window
+
+MOST_BATCH = 1024  # the engines' default for requests in flight on a large GPU
+NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth a warning
+
+
+def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
+    """Which chunk to set, whether both limits hold, and if not, what would make them hold.
+
+    Parameters
+    ----------
+    with_remedies : solve the changes that would help, where the limits do not hold
+    question : the fields of `Question`; times in seconds, sizes in tokens
+
+    Returns
+    -------
+    the answer
+
+    Raises
+    ------
+    ChunkcalcError : an unknown name, a value out of range, a contradiction
+
+    Examples
+    --------
+    >>> found = solve(model="llama-3.1-8b", gpu="h100-sxm", prompt=4000, batch=32, ttft=1.0, tpot=0.03)
+    >>> found.verdict
+    'feasible'
+    """
+    try:
+        asked = Question(**question)
+    except TypeError as error:
+        raise ChunkcalcError(str(error).replace("Question.__init__() ", ""), "solve()", "see chunkcalc.Question") from None
+    return answer(asked, with_remedies=with_remedies)
+
+
+def answer(question: Question, *, with_remedies: bool = True) -> Answer:
+    """Answer a Question.
+
+    Parameters
+    ----------
+    question : what is asked
+    with_remedies : solve the changes that would help, where the limits do not hold
+    """
+    case = resolve(question)
+    timer = StepTimer(case.deployment, case.workload.draft_tokens)
+    batch = largest_batch(case, timer) if case.batch is None else case.batch
+    workload = replace(case.workload, batch=batch)
+    given = chunk_of(case, batch)
+    view = outlook(case.deployment, workload, case.slo, timer)
+    verdict = judge(view, given)
+    largest = largest_batch(case, timer) if verdict.name == OVERLOADED else None
+    found = _assemble(case, view, timer, verdict, given is not None, largest)
+    if not with_remedies or found.verdict == "feasible":
+        return found
+    return replace(found, remedies=remedies(found, view, verdict.pools, _again))
+
+
+def _again(question: Question) -> Answer:
+    return answer(question, with_remedies=False)
+
+
+def largest_batch(case: Case, timer: StepTimer) -> int:
+    """The largest batch whose limits hold with their error bands to spare; else without; else 1.
+
+    Parameters
+    ----------
+    case : the case
+    timer : of its deployment
+
+    Returns
+    -------
+    requests of the whole replica [token]
+    """
+
+    def view(batch: int) -> Outlook:
+        return outlook(case.deployment, replace(case.workload, batch=batch), case.slo, timer)
+
+    fits = capacity(case.deployment, case.workload, 1.0).max_concurrency
+    for margin in (True, False):
+        low, high = 0, min(fits, MOST_BATCH)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if safe_chunk(view(middle), margin=margin) is not None:
+                low = middle
+            else:
+                high = middle - 1
+        if low:
+            return low
+    return 1
+
+
+def knee(deployment: Deployment) -> float | None:
+    """Tokens per step at which the heaviest linear layers turn from memory- to compute-bound.
+
+    (eta / beta) * (P / B) * (bytes per weight) / 2, times E/k for routed experts; independent of
+    the model's size.
+
+    Parameters
+    ----------
+    deployment : the replica
+
+    Returns
+    -------
+    tokens per step over all attention ranks [token]
+    """
+    hardware, precision = deployment.hardware, deployment.precision
+    ffns = [group.ffn for group in deployment.model.layers]
+    experts = next((ffn for ffn in ffns if isinstance(ffn, Moe)), None)
+    form, dtype = ("moe", precision.experts) if experts else ("gemm", precision.dense)
+    reached = hardware.efficiency[f"{form}.{dtype}"]
+    rate = peak(hardware, dtype) or hardware.peak["bf16"]
+    tokens = reached.compute * rate / (reached.memory * hardware.bandwidth) * WEIGHT_BYTES[dtype] / 2
+    return tokens * experts.experts / experts.top_k if experts else tokens
+
+
+def _assemble(
+    case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, given: bool, largest: int | None
+) -> Answer:
+    service, chunk, workload = view.expected, verdict.chunk, view.workload
+    limits = [*view.latency_limits(service), *view.rules(service)]
+    step = timer.step(*_longest(service, chunk))
+    tpot_error, ttft_error = view.bands
+    reasons = verdict.reasons
+    if largest is not None:
+        reasons = (*reasons, f"a steady state within the limits carries a batch of at most {largest}")
+    budget = chunk + view.offset
+    ratios = view.ratios(chunk)
+    return Answer(
+        case=case, workload=workload, slo=case.slo, verdict=verdict.name, certain=verdict.certain,
+        needs_disaggregation=verdict.pools is not None, reasons=reasons, chunk=chunk, budget=budget, given=given,
+        window=window(view, limits), headroom=min(ratios.values()) if ratios else None,
+        utilisation=service.utilisation(chunk), balance=service.balance, max_batch=largest,
+        textbook=textbook(case.deployment, workload, case.slo, chunk, view.longest_chunk),
+        floor=_reading(view.floor, chunk), expected=_reading(service, chunk),
+        tpot_error=tpot_error, ttft_error=ttft_error, breakdown=step.breakdown, bottleneck=step.bottleneck,
+        knee=knee(case.deployment), chunking=_chunking(view, chunk),
+        capacity=capacity(case.deployment, workload, chunk + service.b * (1 + workload.draft_tokens)), remedies=(),
+        flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget)},
+        warnings=tuple(_warnings(case, view, verdict, budget)),
+    )  # fmt: skip
+
+
+def _longest(service: Service, c: int) -> tuple[float, float, float, float, float]:
+    """(c, p, b, s, prompts) of the longest step at a chunk."""
+    prefill = service.prefill
+    if c > prefill.tokens:
+        return c, prefill.cached, prefill.b, prefill.s, c / prefill.tokens
+    return c, prefill.cached + prefill.tokens - c, prefill.b, prefill.s, 1
+
+
+def _reading(service: Service, c: int) -> Reading:
+    decoding = service.b > 0
+    return Reading(
+        step_s=service.prefill.longest_step(c),
+        decode_step_s=service.decode_step if decoding else None,
+        ttft_s=service.ttft(c),
+        tpot_s=service.tpot(c) if decoding else None,
+        itl_s=service.gap(c) if decoding else None,
+    )
+
+
+def _chunking(view: Outlook, chunk: int) -> Chunking:
+    service, deployment, workload = view.expected, view.deployment, view.workload
+    prefill, ranks = service.prefill, deployment.parallelism.dp
+    whole = prefill.total(prefill.tokens)
+    stall = service.step(prefill.tokens, prefill.cached, service.b, service.s)
+    beside = service.step(min(chunk, prefill.tokens), prefill.cached, service.b, service.s)
+    alone = service.step(min(chunk, prefill.tokens), prefill.cached, 0.0, service.s)
+    again = math.ceil(prefill.tokens / chunk) - 1
+    tpot = service.tpot(chunk) if service.b else None
+    return Chunking(
+        stall_unchunked_s=stall,
+        ttft_unchunked_s=whole + service.request_overhead,
+        ride_along_s=beside - alone,
+        decode_alone_s=service.decode_step if service.b else None,
+        extra_weight_bytes=again * counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism),
+        prompt_tokens_per_s=ranks * prefill.tokens / prefill.total(chunk),
+        output_tokens_per_s=workload.batch / tpot if tpot else None,
+        prompt_tokens_per_s_unchunked=ranks * prefill.tokens / whole,
+    )
+
+
+def _warnings(case: Case, view: Outlook, verdict: Verdict, budget: int) -> list[str]:
+    out = []
+    if view.uncalibrated:
+        out.append(f"uncalibrated on {case.deployment.hardware.id}: {', '.join(view.uncalibrated)}; the band is wider")
+    if verdict.name == MARGINAL:
+        out.append("marginal: the limit lies inside the error band of the prediction; measure before relying on it")
+    if budget % view.alignment:
+        edge = _tile_step(case, budget)
+        out.append(f"budget {budget} is not a multiple of {view.alignment}{edge}")
+    if case.question.mixed_chunk and view.workload.draft_tokens:
+        out.append("SGLang switches mixed chunks off with most speculative decoding algorithms")
+    return out
+
+
+def _tile_step(case: Case, budget: int) -> str:
+    """The measured step-up just above the largest tile edge below a budget."""
+    dtype = case.deployment.precision.weights
+    table = case.deployment.hardware.tile_penalty.get(dtype) or case.deployment.hardware.tile_penalty.get(COMPUTE_DTYPE[dtype], {})
+    edges = [m for m in table if m <= budget]
+    if not edges or table[max(edges)] < NEAR_TILE_EDGE:
+        return ""
+    return f": one row above {max(edges)} was measured {100 * (table[max(edges)] - 1):.0f} % slower"
+

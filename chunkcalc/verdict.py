@@ -1,0 +1,244 @@
+"""From an outlook to a verdict: what holds, what does not, and whether that is certain.
+
+Decided in this order: feasible; the certificates that no chunk can change (scale_up, impossible);
+marginal; retune; overloaded; disaggregate; scale_up. A failing verdict is certain when the floor
+already fails: then no engine can do it on this hardware.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from chunkcalc import counts
+from chunkcalc.answer import DISAGGREGATE, FEASIBLE, IMPOSSIBLE, MARGINAL, OVERLOADED, RETUNE, SCALE_UP
+from chunkcalc.capacity import needed_bytes
+from chunkcalc.catalog import load_hardware
+from chunkcalc.disaggregation import (
+    Disaggregation,
+    decode_certificate,
+    disaggregate,
+    outlook_for,
+    prefill_certificate,
+)
+from chunkcalc.engines import engine_for
+from chunkcalc.load import Service
+from chunkcalc.roofline import peak
+from chunkcalc.search import first
+from chunkcalc.units import format_bytes, format_count, format_duration
+from chunkcalc.window import Outlook, recommend
+
+FASTEST = {"nvidia": "b200", "amd": "mi300x"}  # the vendor's fastest shipped GPU, by name
+FAILS = "fails"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A verdict at a chunk [token] with its reasons, the most important first."""
+
+    name: str
+    chunk: int
+    certain: bool = False
+    reasons: tuple[str, ...] = ()
+    pools: Disaggregation | None = None
+
+
+def status(view: Outlook, c: int) -> str:
+    """`feasible`, `marginal` or `fails` at one chunk.
+
+    Parameters
+    ----------
+    view : the deployment
+    c : chunk [token]
+    """
+    if not all(rule.holds(c) for rule in view.rules(view.expected)):
+        return FAILS
+    tpot_band, ttft_band = view.bands
+    bands = {"ttft": ttft_band, "tpot": tpot_band, "itl": tpot_band}
+    ratios = view.ratios(c)
+    if all(ratio >= 1 + bands[name] for name, ratio in ratios.items()):
+        return FEASIBLE
+    return MARGINAL if all(ratio >= 1 / (1 + bands[name]) for name, ratio in ratios.items()) else FAILS
+
+
+def judge(view: Outlook, given: int | None) -> Verdict:
+    """The verdict of a deployment.
+
+    Parameters
+    ----------
+    view : the deployment
+    given : the chunk to judge; None to judge the best [token]
+    """
+    best = recommend(view)
+    if best is None:
+        return _without_a_chunk(view, given)
+    chunk = given or best
+    found = status(view, chunk)
+    if found == FEASIBLE:
+        return Verdict(name=FEASIBLE, chunk=chunk, reasons=(_margin(view, chunk),))
+    failed = certificates(view, view.expected)
+    if failed:
+        return _certificate_verdict(view, chunk, failed)
+    if found == MARGINAL:
+        return Verdict(name=MARGINAL, chunk=chunk, reasons=(_margin(view, chunk),))
+    broken = tuple(_broken(view, chunk))
+    if given and status(view, best) != FAILS:
+        certain = not all(limit.holds(chunk) for limit in view.latency_limits(view.floor))
+        hint = f"the window is not empty: chunk {best} keeps every limit"
+        return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*broken, hint))
+    if mixing_helps(view):
+        hint = "mixing decodes into the prompt chunks (--enable-mixed-chunk) keeps every limit"
+        return Verdict(name=RETUNE, chunk=chunk, reasons=(*broken, hint))
+    return _no_chunk(view, chunk, broken)
+
+
+def certificates(view: Outlook, service: Service) -> list[str]:
+    """Sentences that say why no chunk can work; empty when none does.
+
+    Parameters
+    ----------
+    view : the deployment
+    service : the reading
+    """
+    out, slo = [], view.slo
+    if decode_certificate(service, slo):
+        limit = min(limit for limit in (slo.tpot, slo.itl) if limit is not None)
+        step = format_duration(service.decode_step / service.accepted)
+        out.append(f"{view.workload.batch} decodes alone take {step} per token, over {format_duration(limit)}")
+    if prefill_certificate(view, service, slo):
+        out.append(f"a prompt alone misses TTFT {format_duration(slo.ttft)} at every chunk")
+    return out
+
+
+def mixing_helps(view: Outlook) -> bool:
+    """Whether an engine that runs prompts first would keep the limits if it mixed.
+
+    Parameters
+    ----------
+    view : the deployment
+    """
+    if view.deployment.engine.composition != "prefill_first":
+        return False
+    other = mixed(view)
+    chunk = recommend(other)
+    return chunk is not None and status(other, chunk) != FAILS
+
+
+def mixed(view: Outlook) -> Outlook:
+    """The same deployment with decodes mixed into prompt chunks; limits keep their basis.
+
+    Parameters
+    ----------
+    view : the deployment
+    """
+    engine = replace(view.deployment.engine, composition="mixed", budget_counts_decodes=True)
+    return outlook_for(replace(view, slo=replace(view.slo, tpot_basis="step")), engine=engine)
+
+
+def _without_a_chunk(view: Outlook, given: int | None) -> Verdict:
+    """No chunk keeps memory and balance together."""
+    if view.memory_share(1) > 1:
+        chunk = given or view.aligned.start
+        return Verdict(name=SCALE_UP, chunk=chunk, certain=_overflows(view), reasons=(_memory_reason(view),))
+    limits = [view.memory_rule(), *view.latency_limits(view.expected)]
+    failed = certificates(view, view.expected)
+    chunk = given or first(limits, 1, view.longest_chunk) or view.aligned.start
+    if failed:
+        return _certificate_verdict(view, chunk, failed)
+    return _no_chunk(view, chunk, tuple(_broken(view, chunk)))
+
+
+def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
+    """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
+    service, memory = view.expected, view.memory_rule()
+    if first([memory, *view.latency_limits(service)], 1, view.longest_chunk) is not None:
+        certain = first([*view.latency_limits(view.floor), *view.rules(service)], 1, view.longest_chunk) is None
+        return Verdict(name=OVERLOADED, chunk=chunk, certain=certain, reasons=(_overload_reason(view), *broken))
+    certain = first([memory, *view.latency_limits(view.floor)], 1, view.longest_chunk) is None
+    empty = "no chunk keeps every limit"
+    pools = disaggregate(view)
+    if pools is None:
+        return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, reasons=(empty, *broken))
+    apart = (
+        f"apart they do: prefill in {format_duration(pools.ttft_s)} with the KV transfer, "
+        f"decode in {format_duration(pools.tpot_s)}, {pools.prefill_units} prefill : {pools.decode_units} decode units"
+    )
+    return Verdict(name=DISAGGREGATE, chunk=chunk, certain=certain, reasons=(empty, *broken, apart), pools=pools)
+
+
+def _certificate_verdict(view: Outlook, chunk: int, failed: list[str]) -> Verdict:
+    certain = bool(certificates(view, view.floor))
+    if certain and _hopeless(view):
+        best = FASTEST[view.deployment.hardware.vendor]
+        reason = f"even the floor of a whole node of {best} misses it"
+        return Verdict(name=IMPOSSIBLE, chunk=chunk, certain=True, reasons=(*failed, reason))
+    return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, reasons=tuple(failed))
+
+
+def _hopeless(view: Outlook) -> bool:
+    """Whether the certificates fail on the floor of one node of the vendor's fastest GPU too."""
+    name = FASTEST.get(view.deployment.hardware.vendor)
+    if name is None:
+        return False
+    hardware = load_hardware(name).record
+    if peak(hardware, view.deployment.precision.weights) is None:
+        return False
+    heads = [group.attention.heads for group in view.deployment.model.layers]
+    tp = max(n for n in range(1, hardware.link.gpus_per_node + 1) if all(count % n == 0 for count in heads))
+    parallelism = replace(view.deployment.parallelism, tp=tp, pp=1, dp=1, ep=1)
+    engine = engine_for(view.deployment.engine.name, hardware)
+    return bool(
+        certificates(other := outlook_for(view, hardware=hardware, parallelism=parallelism, engine=engine), other.floor)
+    )
+
+
+def _overflows(view: Outlook) -> bool:
+    """Whether weights and KV alone exceed the whole memory, without any reserve."""
+    deployment = view.deployment
+    weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
+    needed = needed_bytes(deployment, view.workload, view.workload.batch)
+    return weights + needed > deployment.hardware.memory
+
+
+def _memory_reason(view: Outlook) -> str:
+    deployment = view.deployment
+    weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
+    needed = needed_bytes(deployment, view.workload, view.workload.batch)
+    return (
+        f"it does not fit: {format_bytes(weights)} of weights and {format_bytes(needed)} of KV cache per GPU "
+        f"do not go into {format_bytes(deployment.hardware.memory)} with activations and reserve"
+    )
+
+
+def _overload_reason(view: Outlook) -> str:
+    need = view.expected.balance / view.slo.max_utilisation
+    return (
+        f"the latency limits leave chunks, but a steady state of {view.workload.batch} decodes needs at least "
+        f"{format_count(need)} prompt tokens per step"
+    )
+
+
+def _margin(view: Outlook, chunk: int) -> str:
+    ratios = view.ratios(chunk)
+    if not ratios:
+        return "no latency limit was given; memory and a steady state hold"
+    tightest = min(ratios, key=lambda name: ratios[name])
+    percent = 100 * (ratios[tightest] - 1)
+    return f"{tightest.upper()} is the tighter limit, {abs(percent):.0f} % {'under' if percent >= 0 else 'over'} it"
+
+
+def _broken(view: Outlook, chunk: int) -> list[str]:
+    """What fails at a chunk, each with its number and limit."""
+    service, slo, out = view.expected, view.slo, []
+    ratios = view.ratios(chunk)
+    names = {"ttft": "TTFT", "tpot": "the step" if slo.tpot_basis == "step" else "mean TPOT", "itl": "the longest gap"}
+    limits = {"ttft": slo.ttft, "tpot": slo.tpot, "itl": slo.itl}
+    for name, ratio in sorted(ratios.items(), key=lambda item: item[1]):
+        limit = limits[name]
+        if ratio < 1 and limit is not None:
+            out.append(f"at chunk {chunk}, {names[name]} is {format_duration(limit / ratio)} over {format_duration(limit)}")
+    if service.utilisation(chunk) > slo.max_utilisation:
+        out.append(f"at chunk {chunk}, utilisation is {service.utilisation(chunk):.2f} over {slo.max_utilisation:g}")
+    if view.memory_share(chunk) > 1:
+        out.append(f"at chunk {chunk}, the KV cache of this batch does not fit beside the activations")
+    return out
+
