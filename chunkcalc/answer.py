@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chunkcalc.capacity import Capacity
-from chunkcalc.question import Case
+from chunkcalc.case import Case
 from chunkcalc.records import Slo, Workload
+from chunkcalc.step import Step
 from chunkcalc.textbook import Textbook
 from chunkcalc.window import Window
 
 FEASIBLE, MARGINAL, RETUNE = "feasible", "marginal", "retune"
-OVERLOADED, DISAGGREGATE, SCALE_UP, IMPOSSIBLE = "overloaded", "disaggregate", "scale_up", "impossible"
+OVERLOADED, DISAGGREGATE, SCALE_UP, IMPOSSIBLE = (
+    "overloaded",
+    "disaggregate",
+    "scale_up",
+    "impossible",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,7 @@ class Answer:
     """The answer to a Question.
 
     chunk, budget : judged or recommended [token]
+    step : the longest step that carries prompt tokens
     headroom : smallest limit over prediction at that chunk; None without limits [1]
     utilisation, balance : of the capacity for prompts [1], chunk of balance [token]
     knee : tokens per step at which the linear layers turn compute-bound [token]
@@ -105,8 +112,7 @@ class Answer:
     expected: Reading
     tpot_error: float
     ttft_error: float
-    breakdown: Mapping[str, float]
-    bottleneck: str
+    step: Step
     knee: float | None
     chunking: Chunking
     capacity: Capacity

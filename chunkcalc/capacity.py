@@ -109,7 +109,11 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     -------
     pool, below zero when it does not fit [byte]
     """
-    memory, parallelism, engine = deployment.hardware.memory, deployment.parallelism, deployment.engine
+    memory, parallelism, engine = (
+        deployment.hardware.memory,
+        deployment.parallelism,
+        deployment.engine,
+    )
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, parallelism)
     if engine.memory_rule == "total_less_reserve":
         if engine.memory_fraction is not None:

@@ -164,12 +164,20 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ChunkcalcError(f"'{path}' is larger than {MAX_BYTES >> 20} MiB", option, "a profile is a few kilobytes")
+            raise ChunkcalcError(
+                f"'{path}' is larger than {MAX_BYTES >> 20} MiB",
+                option,
+                "a profile is a few kilobytes",
+            )
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ChunkcalcError(f"cannot read '{path}' ({error.strerror})", option, "give a readable .toml profile") from None
+        raise ChunkcalcError(
+            f"cannot read '{path}' ({error.strerror})", option, "give a readable .toml profile"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ChunkcalcError(f"'{path}' is not valid TOML ({error})", option, "see 'chunkcalc models show ID --toml'") from None
+        raise ChunkcalcError(
+            f"'{path}' is not valid TOML ({error})", option, "see 'chunkcalc models show ID --toml'"
+        ) from None
 
 
 def model_from(data: Mapping[str, Any]) -> Model:
@@ -207,7 +215,10 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
     generic = frozenset(_generic_efficiencies()) - frozenset(measured)
     efficiency = {**_generic_efficiencies(), **measured}
     for kv in KV_BYTES:
-        decode, unified = efficiency[f"decode_attention.{kv}"], efficiency[f"unified_attention.{kv}"]
+        decode, unified = (
+            efficiency[f"decode_attention.{kv}"],
+            efficiency[f"unified_attention.{kv}"],
+        )
         efficiency[f"unified_attention.{kv}"] = unified._replace(memory=decode.memory, latency=decode.latency)
     fields["aliases"] = tuple(data.get("aliases", ()))
     fields["tile_penalty"] = {

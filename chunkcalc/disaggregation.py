@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from chunkcalc.capacity import sequence_bytes
 from chunkcalc.load import Service
+from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.records import Deployment, Slo
 from chunkcalc.search import Limit, best, first
-from chunkcalc.window import Outlook, outlook
 
 KV_LINK = 50e9  # one 400 Gb/s network card per unit, the usual least [byte/s]
 MOST_UNITS = 8  # ratios are searched over 1..8 units on each side
@@ -54,7 +54,7 @@ def transfer_time(deployment: Deployment, prompt: float, link: float = KV_LINK) 
     """
     parallelism = deployment.parallelism
     ranks = 1 if any(group.attention.kind == "mla" for group in deployment.model.layers) else parallelism.tp
-    return sequence_bytes(deployment, prompt) * parallelism.pp * ranks / link
+    return float(sequence_bytes(deployment, prompt) * parallelism.pp * ranks / link)
 
 
 def alone(view: Outlook, service: Service) -> Service:
@@ -137,7 +137,9 @@ def disaggregate(view: Outlook) -> Disaggregation | None:
         return None
     prefill = alone(view, service).prefill
     chunk = best(
-        range(1, prefill.tokens + 1), lambda c: -prefill.total(c), lambda low, high: -prefill.least(low, high)
+        range(1, prefill.tokens + 1),
+        lambda c: -prefill.total(c),
+        lambda low, high: -prefill.least(low, high),
     )
     assert chunk is not None
     time = prefill.total(chunk)
@@ -176,4 +178,3 @@ def outlook_for(view: Outlook, **changes: object) -> Outlook:
     changes : fields of the Deployment to replace
     """
     return outlook(replace(view.deployment, **changes), view.workload, view.slo)  # type: ignore[arg-type]
-

@@ -165,7 +165,8 @@ class Service:
             return Bounds(self.gap(low), self.gap(high))
         rest = limit - self.decode_step
         return Bounds(
-            self.prefill.least(low, high, rest) + self.decode_step, self.prefill.most(low, high, rest) + self.decode_step
+            self.prefill.least(low, high, rest) + self.decode_step,
+            self.prefill.most(low, high, rest) + self.decode_step,
         )
 
     def duty(self, c: int) -> float:

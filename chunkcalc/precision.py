@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import cast
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Format, Hardware, KvFormat, Model, Part, Precision
+from chunkcalc.records import (
+    KV_BYTES,
+    WEIGHT_BYTES,
+    Format,
+    Hardware,
+    KvFormat,
+    Model,
+    Part,
+    Precision,
+)
 from chunkcalc.roofline import peak
 
 WEIGHT_ALIASES: Mapping[str, str] = {
@@ -34,7 +43,11 @@ def precision_for(model: Model, weights: str | None = None, kv: str | None = Non
     chosen = WEIGHT_ALIASES.get(weights or "", weights) or model.weights
     cache = KV_ALIASES.get(kv or "", kv) or model.kv
     if chosen not in WEIGHT_BYTES:
-        raise ChunkcalcError(f"unknown weight format '{weights}'", "--weights", f"choose from {', '.join(WEIGHT_BYTES)}")
+        raise ChunkcalcError(
+            f"unknown weight format '{weights}'",
+            "--weights",
+            f"choose from {', '.join(WEIGHT_BYTES)}",
+        )
     if cache not in KV_BYTES:
         raise ChunkcalcError(f"unknown KV format '{kv}'", "--kv", f"choose from {', '.join(KV_BYTES)}")
     if chosen == "fp8" and model.weights == "fp8_block":

@@ -108,7 +108,11 @@ class Prefill(NamedTuple):
             summed += self.step(low, self.cached + index * low, self.b, self.s)
             if summed > enough:
                 return summed / self.stages
-        last = self._last(count, high) if math.ceil(self.tokens / low) == count else self.step(1, self.cached, self.b, self.s)
+        last = (
+            self._last(count, high)
+            if math.ceil(self.tokens / low) == count
+            else self.step(1, self.cached, self.b, self.s)
+        )
         longest = max(last, self.step(min(low, self.tokens), self.cached, self.b, self.s))
         return (summed + last + (self.stages - 1) * longest) / self.stages
 

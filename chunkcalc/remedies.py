@@ -11,9 +11,9 @@ from chunkcalc.answer import FEASIBLE, Answer, Remedy
 from chunkcalc.catalog import gpus
 from chunkcalc.disaggregation import Disaggregation
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.outlook import Outlook
 from chunkcalc.question import Question
 from chunkcalc.units import format_count
-from chunkcalc.window import Outlook
 
 MOST = 8
 PREFIX_HITS = (0.25, 0.5, 0.75, 0.9)
@@ -80,7 +80,13 @@ def _apart(pools: Disaggregation, found: Answer) -> Remedy:
         "(isolates latency; compare throughput at equal GPU count)"
     )
     return Remedy(
-        change=words, set={}, verdict=FEASIBLE, gpus=pools.gpus, ttft_s=pools.ttft_s, tpot_s=pools.tpot_s, window=None
+        change=words,
+        set={},
+        verdict=FEASIBLE,
+        gpus=pools.gpus,
+        ttft_s=pools.ttft_s,
+        tpot_s=pools.tpot_s,
+        window=None,
     )
 
 
@@ -92,7 +98,12 @@ def _families(found: Answer, view: Outlook) -> Iterator[list[Change]]:
     if found.given:
         yield [Change("let the chunk be chosen", kept)]
     if found.case.deployment.engine.composition == "prefill_first":
-        yield [Change("mix decodes into prompt chunks (--enable-mixed-chunk)", {**kept, "mixed_chunk": True})]
+        yield [
+            Change(
+                "mix decodes into prompt chunks (--enable-mixed-chunk)",
+                {**kept, "mixed_chunk": True},
+            )
+        ]
     yield [Change(f"batch {size} instead of {batch}", {**free, "batch": size}) for size in _smaller(batch)]
     yield [
         Change(f"prefix cache that holds {100 * hit:.0f} % of each prompt", {**kept, "prefix_hit": hit})
@@ -110,7 +121,11 @@ def _families(found: Answer, view: Outlook) -> Iterator[list[Change]]:
     yield [Change(f"tensor parallel {tp}", {**kept, "tp": tp}) for tp in _doublings(question.tp, node)]
     if batch > 1:
         yield [
-            Change(f"{n} replicas of batch {math.ceil(batch / n)}", {**free, "batch": math.ceil(batch / n)}, n)
+            Change(
+                f"{n} replicas of batch {math.ceil(batch / n)}",
+                {**free, "batch": math.ceil(batch / n)},
+                n,
+            )
             for n in REPLICAS
             if n <= batch
         ]
@@ -140,5 +155,7 @@ def describe(remedy: Remedy) -> str:
     ----------
     remedy : the remedy
     """
-    window = "" if remedy.window is None else f", window {format_count(remedy.window[0])}-{format_count(remedy.window[1])}"
+    window = (
+        "" if remedy.window is None else f", window {format_count(remedy.window[0])}-{format_count(remedy.window[1])}"
+    )
     return f"{remedy.change}: {remedy.verdict}, {remedy.gpus} GPU{'s' if remedy.gpus > 1 else ''}{window}"

@@ -19,7 +19,14 @@ COMPUTE_DTYPE = {
 }  # fmt: skip
 WEIGHT_ONLY = frozenset(("int4", "mxfp4"))
 ATTENTION_FORMS = frozenset(
-    ("prefill_attention", "decode_attention", "unified_attention", "mla_prefill", "mla_decode", "mla_absorb")
+    (
+        "prefill_attention",
+        "decode_attention",
+        "unified_attention",
+        "mla_prefill",
+        "mla_decode",
+        "mla_absorb",
+    )
 )
 FILLED_FORMS = frozenset(("prefill_attention", "mla_prefill"))  # few heads leave multiprocessors idle
 
@@ -77,10 +84,8 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
     compute = (kernel.flops + found.waste * kernel.waste) / (found.compute * rate)
     memory = kernel.bytes / (found.memory * hardware.bandwidth)
     quantise = found.quantise * kernel.quantised_bytes / hardware.bandwidth
-    if form in ATTENTION_FORMS:
-        busy = ops.maximum(compute, memory)
-    else:
-        busy = ops.qsum(compute, memory, found.knee)
+    attention = form in ATTENTION_FORMS
+    busy = ops.maximum(compute, memory) if attention else ops.qsum(compute, memory, found.knee)
     return kernel.launches * (busy + quantise + found.latency)
 
 

@@ -128,12 +128,20 @@ def _first(error: ValidationError, where: str) -> ChunkcalcError:
     """One problem, the most telling first: unknown keys, then wrong values, then missing keys."""
     order = {"extra_forbidden": 0, "unexpected_keyword_argument": 0, "missing": 2}
     # A union reports every member's problems; those of the member whose `kind` is wrong are noise.
-    wrong = {item["loc"][:-1] for item in error.errors() if item["type"] == "literal_error" and item["loc"][-1] == "kind"}
-    items = [item for item in error.errors() if not any(item["loc"][: len(loc)] == loc for loc in wrong)] or error.errors()
+    wrong = {
+        item["loc"][:-1] for item in error.errors() if item["type"] == "literal_error" and item["loc"][-1] == "kind"
+    }
+    items = [
+        item for item in error.errors() if not any(item["loc"][: len(loc)] == loc for loc in wrong)
+    ] or error.errors()
     item = min(items, key=lambda item: order.get(item["type"], 1))
     key = ".".join(str(part) for part in item["loc"] if part not in ("Gqa", "Mla", "Dense", "Moe"))
     if order.get(item["type"]) == 0:
         return ChunkcalcError(f"unknown key '{key}'", where, "remove it or correct its spelling")
     if item["type"] == "missing":
-        return ChunkcalcError(f"missing key '{key}'", where, "compare with a shipped profile ('chunkcalc models show ID')")
+        return ChunkcalcError(
+            f"missing key '{key}'",
+            where,
+            "compare with a shipped profile ('chunkcalc models show ID')",
+        )
     return ChunkcalcError(f"'{key}' is {item['input']!r:.60}: {item['msg'].lower()}", where, "correct the value")

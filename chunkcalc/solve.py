@@ -9,17 +9,19 @@ from typing import Any
 from chunkcalc import counts
 from chunkcalc.answer import MARGINAL, OVERLOADED, Answer, Chunking, Reading
 from chunkcalc.capacity import capacity
+from chunkcalc.case import Case, chunk_of, resolve
 from chunkcalc.engines import flags
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
-from chunkcalc.question import Case, Question, chunk_of, resolve
+from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.question import Question
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe
 from chunkcalc.remedies import remedies
 from chunkcalc.roofline import COMPUTE_DTYPE, peak
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import textbook
 from chunkcalc.verdict import Verdict, judge
-from chunkcalc.window import Outlook, outlook, safe_chunk, window
+from chunkcalc.window import safe_chunk, window
 
 MOST_BATCH = 1024  # the engines' default for requests in flight on a large GPU
 NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth a warning
@@ -50,7 +52,9 @@ def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
     try:
         asked = Question(**question)
     except TypeError as error:
-        raise ChunkcalcError(str(error).replace("Question.__init__() ", ""), "solve()", "see chunkcalc.Question") from None
+        raise ChunkcalcError(
+            str(error).replace("Question.__init__() ", ""), "solve()", "see chunkcalc.Question"
+        ) from None
     return answer(asked, with_remedies=with_remedies)
 
 
@@ -139,11 +143,13 @@ def _assemble(
 ) -> Answer:
     service, chunk, workload = view.expected, verdict.chunk, view.workload
     limits = [*view.latency_limits(service), *view.rules(service)]
-    step = timer.step(*_longest(service, chunk))
     tpot_error, ttft_error = view.bands
     reasons = verdict.reasons
     if largest is not None:
-        reasons = (*reasons, f"a steady state within the limits carries a batch of at most {largest}")
+        reasons = (
+            *reasons,
+            f"a steady state within the limits carries a batch of at most {largest}",
+        )
     budget = chunk + view.offset
     ratios = view.ratios(chunk)
     return Answer(
@@ -153,7 +159,7 @@ def _assemble(
         utilisation=service.utilisation(chunk), balance=service.balance, max_batch=largest,
         textbook=textbook(case.deployment, workload, case.slo, chunk, view.longest_chunk),
         floor=_reading(view.floor, chunk), expected=_reading(service, chunk),
-        tpot_error=tpot_error, ttft_error=ttft_error, breakdown=step.breakdown, bottleneck=step.bottleneck,
+        tpot_error=tpot_error, ttft_error=ttft_error, step=timer.step(*_longest(service, chunk)),
         knee=knee(case.deployment), chunking=_chunking(view, chunk),
         capacity=capacity(case.deployment, workload, chunk + service.b * (1 + workload.draft_tokens)), remedies=(),
         flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget)},
@@ -194,7 +200,8 @@ def _chunking(view: Outlook, chunk: int) -> Chunking:
         ttft_unchunked_s=whole + service.request_overhead,
         ride_along_s=beside - alone,
         decode_alone_s=service.decode_step if service.b else None,
-        extra_weight_bytes=again * counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism),
+        extra_weight_bytes=again
+        * counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism),
         prompt_tokens_per_s=ranks * prefill.tokens / prefill.total(chunk),
         output_tokens_per_s=workload.batch / tpot if tpot else None,
         prompt_tokens_per_s_unchunked=ranks * prefill.tokens / whole,
@@ -218,9 +225,10 @@ def _warnings(case: Case, view: Outlook, verdict: Verdict, budget: int) -> list[
 def _tile_step(case: Case, budget: int) -> str:
     """The measured step-up just above the largest tile edge below a budget."""
     dtype = case.deployment.precision.weights
-    table = case.deployment.hardware.tile_penalty.get(dtype) or case.deployment.hardware.tile_penalty.get(COMPUTE_DTYPE[dtype], {})
+    table = case.deployment.hardware.tile_penalty.get(dtype) or case.deployment.hardware.tile_penalty.get(
+        COMPUTE_DTYPE[dtype], {}
+    )
     edges = [m for m in table if m <= budget]
     if not edges or table[max(edges)] < NEAR_TILE_EDGE:
         return ""
     return f": one row above {max(edges)} was measured {100 * (table[max(edges)] - 1):.0f} % slower"
-

@@ -8,7 +8,7 @@ sampled rows. `StepTimer` remembers each part, so a search over c costs what rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +24,20 @@ class Step:
 
     floor, expected : time no engine undercuts; time predicted [s]
     breakdown : expected time by class of work, adding up to `expected` [s]
-    bottleneck : what most of the time is bound by: compute, memory, link or overhead
+    bound_by : expected time by what it is bound by: compute, memory, link or overhead [s]
     intensity : arithmetic per byte of memory traffic [FLOP/byte]
     """
 
     floor: float
     expected: float
     breakdown: Mapping[str, float]
-    bottleneck: str
+    bound_by: Mapping[str, float]
     intensity: float
+
+    @property
+    def bottleneck(self) -> str:
+        """What most of the time is bound by."""
+        return max(self.bound_by, key=lambda name: self.bound_by[name])
 
 
 def token_kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launches: Any) -> list[Kernel]:
@@ -69,7 +74,9 @@ class StepTimer:
         self._unified = deployment.engine.attention == "unified"
         engine, model = deployment.engine, deployment.model
         self.overhead = (
-            engine.step_overhead * deployment.parallelism.pp + engine.layer_overhead * model.layer_count if host else 0.0
+            engine.step_overhead * deployment.parallelism.pp + engine.layer_overhead * model.layer_count
+            if host
+            else 0.0
         )
         self._memory: dict[Any, Any] = {}
 
@@ -109,7 +116,8 @@ class StepTimer:
         rest = self._recall(("rest bound", c, b, s), lambda: self._rest_bound(c, b, s))
         prefill = self._recall(("prefill bound", c, p, prompts), lambda: self._prefill_bound(c, p, prompts))
         return ops.maximum(
-            ops.maximum(rest.compute + prefill.compute, rest.memory + prefill.memory), rest.link + prefill.link
+            ops.maximum(rest.compute + prefill.compute, rest.memory + prefill.memory),
+            rest.link + prefill.link,
         )
 
     def step(self, c: float, p: float, b: float, s: float, prompts: float = 1) -> Step:
@@ -138,7 +146,7 @@ class StepTimer:
             floor=self.floor(c, p, b, s, prompts),
             expected=self.expected(c, p, b, s, prompts),
             breakdown=breakdown,
-            bottleneck=max(bound_by, key=lambda name: bound_by[name]),
+            bound_by=bound_by,
             intensity=flops / traffic if traffic else 0.0,
         )
 
@@ -155,7 +163,8 @@ class StepTimer:
         """
         out = self._rest_kernels(c, b, s, expected=True)
         for group in self.deployment.model.layers:
-            out += min(self._prefill_forms(group, c, p, prompts), key=self._seconds)
+            forms = self._prefill_forms(group, c, p, prompts)
+            out += min(forms, key=lambda form: float(self._seconds(form)))
         return out
 
     def _recall(self, key: Any, compute: Callable[[], Any]) -> Any:
@@ -167,7 +176,7 @@ class StepTimer:
             found = self._memory[key] = compute()
         return found
 
-    def _seconds(self, kernels: list[Kernel]) -> Any:
+    def _seconds(self, kernels: Iterable[Kernel]) -> Any:
         hardware = self._hardware
         return sum(roofline.seconds(kernel, hardware) for kernel in kernels)
 
@@ -212,7 +221,10 @@ class StepTimer:
         plain = attention.prefill_kernels(self.deployment, group, c, p, prompts, launches)
         if group.attention.kind != "mla":
             return [plain]
-        return [plain, attention.prefill_kernels(self.deployment, group, c, p, prompts, launches, absorbed=True)]
+        return [
+            plain,
+            attention.prefill_kernels(self.deployment, group, c, p, prompts, launches, absorbed=True),
+        ]
 
     def _prefill_seconds(self, c: Any, p: Any, prompts: Any) -> Any:
         total = 0.0

@@ -61,7 +61,7 @@ class ClosedForms:
         c : prompt tokens [token]
         """
         flops = equations.step_flops(c, self.b, self.psi)
-        return equations.step_time(equations.compute_time(flops, self.P), self.t_memory)
+        return float(equations.step_time(equations.compute_time(flops, self.P), self.t_memory))
 
     def ttft(self, c: int) -> float:
         """E9 [s].
@@ -70,7 +70,7 @@ class ClosedForms:
         ----------
         c : chunk [token]
         """
-        return equations.ttft_bound(equations.chunk_count(self.tokens, c), self.step(c))
+        return float(equations.ttft_bound(equations.chunk_count(self.tokens, c), self.step(c)))
 
     def intensity(self, c: float) -> float:
         """E4 [FLOP/byte].
@@ -79,7 +79,7 @@ class ClosedForms:
         ----------
         c : prompt tokens [token]
         """
-        return equations.intensity(equations.step_flops(c, self.b, self.psi), self.weights, self.kv)
+        return float(equations.intensity(equations.step_flops(c, self.b, self.psi), self.weights, self.kv))
 
     def ttft_bounds(self, low: int, high: int, limit: float) -> Bounds:
         """E9 over a range of chunks.

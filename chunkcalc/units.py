@@ -78,8 +78,8 @@ def parse_rate(text: str, unit: str, where: str) -> float:
     """
     hint = f"write a number with a unit, such as 16G{unit}"
     value, suffix = _split(text, where, hint)
-    prefix = suffix.removesuffix(unit) if suffix.endswith(unit) else None
-    if prefix not in PREFIXES:
+    prefix = suffix.removesuffix(unit)
+    if not suffix.endswith(unit) or prefix not in PREFIXES:
         problem = f"has the unit '{suffix}'" if suffix else "has no unit"
         raise ChunkcalcError(f"'{text}' {problem}", where, hint)
     return _positive(value * PREFIXES[prefix], text, where, hint)

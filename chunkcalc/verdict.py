@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from chunkcalc import counts
-from chunkcalc.answer import DISAGGREGATE, FEASIBLE, IMPOSSIBLE, MARGINAL, OVERLOADED, RETUNE, SCALE_UP
+from chunkcalc.answer import (
+    DISAGGREGATE,
+    FEASIBLE,
+    IMPOSSIBLE,
+    MARGINAL,
+    OVERLOADED,
+    RETUNE,
+    SCALE_UP,
+)
 from chunkcalc.capacity import needed_bytes
 from chunkcalc.catalog import load_hardware
 from chunkcalc.disaggregation import (
@@ -22,10 +30,12 @@ from chunkcalc.disaggregation import (
 )
 from chunkcalc.engines import engine_for
 from chunkcalc.load import Service
+from chunkcalc.outlook import Outlook
+from chunkcalc.records import Hardware
 from chunkcalc.roofline import peak
 from chunkcalc.search import first
 from chunkcalc.units import format_bytes, format_count, format_duration
-from chunkcalc.window import Outlook, recommend
+from chunkcalc.window import recommend
 
 FASTEST = {"nvidia": "b200", "amd": "mi300x"}  # the vendor's fastest shipped GPU, by name
 FAILS = "fails"
@@ -60,7 +70,7 @@ def status(view: Outlook, c: int) -> str:
     return MARGINAL if all(ratio >= 1 / (1 + bands[name]) for name, ratio in ratios.items()) else FAILS
 
 
-def judge(view: Outlook, given: int | None) -> Verdict:
+def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one return per verdict
     """The verdict of a deployment.
 
     Parameters
@@ -162,7 +172,13 @@ def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
         f"apart they do: prefill in {format_duration(pools.ttft_s)} with the KV transfer, "
         f"decode in {format_duration(pools.tpot_s)}, {pools.prefill_units} prefill : {pools.decode_units} decode units"
     )
-    return Verdict(name=DISAGGREGATE, chunk=chunk, certain=certain, reasons=(empty, *broken, apart), pools=pools)
+    return Verdict(
+        name=DISAGGREGATE,
+        chunk=chunk,
+        certain=certain,
+        reasons=(empty, *broken, apart),
+        pools=pools,
+    )
 
 
 def _certificate_verdict(view: Outlook, chunk: int, failed: list[str]) -> Verdict:
@@ -179,16 +195,15 @@ def _hopeless(view: Outlook) -> bool:
     name = FASTEST.get(view.deployment.hardware.vendor)
     if name is None:
         return False
-    hardware = load_hardware(name).record
+    hardware: Hardware = load_hardware(name).record
     if peak(hardware, view.deployment.precision.weights) is None:
         return False
     heads = [group.attention.heads for group in view.deployment.model.layers]
     tp = max(n for n in range(1, hardware.link.gpus_per_node + 1) if all(count % n == 0 for count in heads))
     parallelism = replace(view.deployment.parallelism, tp=tp, pp=1, dp=1, ep=1)
     engine = engine_for(view.deployment.engine.name, hardware)
-    return bool(
-        certificates(other := outlook_for(view, hardware=hardware, parallelism=parallelism, engine=engine), other.floor)
-    )
+    other = outlook_for(view, hardware=hardware, parallelism=parallelism, engine=engine)
+    return bool(certificates(other, other.floor))
 
 
 def _overflows(view: Outlook) -> bool:
@@ -196,7 +211,7 @@ def _overflows(view: Outlook) -> bool:
     deployment = view.deployment
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
     needed = needed_bytes(deployment, view.workload, view.workload.batch)
-    return weights + needed > deployment.hardware.memory
+    return bool(weights + needed > deployment.hardware.memory)
 
 
 def _memory_reason(view: Outlook) -> str:
@@ -222,23 +237,32 @@ def _margin(view: Outlook, chunk: int) -> str:
     if not ratios:
         return "no latency limit was given; memory and a steady state hold"
     tightest = min(ratios, key=lambda name: ratios[name])
-    percent = 100 * (ratios[tightest] - 1)
-    return f"{tightest.upper()} is the tighter limit, {abs(percent):.0f} % {'under' if percent >= 0 else 'over'} it"
+    names = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}
+    band = dict(zip(("tpot", "itl", "ttft"), (view.bands[0], *view.bands), strict=True))[tightest]
+    return (
+        f"the tightest limit is {names[tightest]}: {ratios[tightest]:.2f} times the prediction "
+        f"(sure from {1 + band:.2f})"
+    )
 
 
 def _broken(view: Outlook, chunk: int) -> list[str]:
     """What fails at a chunk, each with its number and limit."""
     service, slo, out = view.expected, view.slo, []
     ratios = view.ratios(chunk)
-    names = {"ttft": "TTFT", "tpot": "the step" if slo.tpot_basis == "step" else "mean TPOT", "itl": "the longest gap"}
+    names = {
+        "ttft": "TTFT",
+        "tpot": "the step" if slo.tpot_basis == "step" else "mean TPOT",
+        "itl": "the longest gap",
+    }
     limits = {"ttft": slo.ttft, "tpot": slo.tpot, "itl": slo.itl}
     for name, ratio in sorted(ratios.items(), key=lambda item: item[1]):
         limit = limits[name]
         if ratio < 1 and limit is not None:
-            out.append(f"at chunk {chunk}, {names[name]} is {format_duration(limit / ratio)} over {format_duration(limit)}")
+            out.append(
+                f"at chunk {chunk}, {names[name]} is {format_duration(limit / ratio)} over {format_duration(limit)}"
+            )
     if service.utilisation(chunk) > slo.max_utilisation:
         out.append(f"at chunk {chunk}, utilisation is {service.utilisation(chunk):.2f} over {slo.max_utilisation:g}")
     if view.memory_share(chunk) > 1:
         out.append(f"at chunk {chunk}, the KV cache of this batch does not fit beside the activations")
     return out
-

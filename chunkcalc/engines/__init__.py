@@ -62,20 +62,39 @@ def flags(deployment: Deployment, workload: Workload, chunk: int, budget: int) -
     tp, dp, pp, ep = (str(n) for n in (parallelism.tp, parallelism.dp, parallelism.pp, parallelism.ep))
     several = {name for name, n in (("dp", dp), ("pp", pp), ("ep", ep)) if n != "1"}
     if engine.name == "vllm":
-        out = ["--max-num-batched-tokens", str(budget), "--max-num-seqs", str(per_rank), "--tensor-parallel-size", tp]
+        out = [
+            "--max-num-batched-tokens",
+            str(budget),
+            "--max-num-seqs",
+            str(per_rank),
+            "--tensor-parallel-size",
+            tp,
+        ]
         out += ["--data-parallel-size", dp] if "dp" in several else []
         out += ["--pipeline-parallel-size", pp] if "pp" in several else []
         return (*out, "--enable-expert-parallel") if "ep" in several else tuple(out)
     if engine.name == "sglang":
         # The flag is divided by the attention ranks, and its tp counts all of them.
         size = (budget if engine.composition == "mixed" else chunk) * parallelism.dp
-        out = ["--chunked-prefill-size", str(size), "--max-running-requests", str(max(1, workload.batch))]
+        out = [
+            "--chunked-prefill-size",
+            str(size),
+            "--max-running-requests",
+            str(max(1, workload.batch)),
+        ]
         out += ["--tp-size", str(parallelism.stage_gpus)]
         out += ["--dp-size", dp, "--enable-dp-attention"] if "dp" in several else []
         out += ["--pp-size", pp] if "pp" in several else []
         out += ["--ep-size", ep] if "ep" in several else []
         return (*out, "--enable-mixed-chunk") if engine.composition == "mixed" else tuple(out)
-    out = ["--max_num_tokens", str(budget), "--max_batch_size", str(per_rank), "--tp_size", str(parallelism.stage_gpus)]
+    out = [
+        "--max_num_tokens",
+        str(budget),
+        "--max_batch_size",
+        str(per_rank),
+        "--tp_size",
+        str(parallelism.stage_gpus),
+    ]
     out += ["--pp_size", pp] if "pp" in several else []
     out += ["--ep_size", ep] if "ep" in several else []
     return (*out, "--enable_chunked_prefill")

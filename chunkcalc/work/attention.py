@@ -148,7 +148,13 @@ def read_row_bytes(attention: Gqa | Mla, kv: str, tp: int = 1) -> float:
 
 
 def prefill_kernels(
-    deployment: Deployment, group: LayerGroup, c: Any, p: Any, prompts: Any, launches: Any, absorbed: bool = False
+    deployment: Deployment,
+    group: LayerGroup,
+    c: Any,
+    p: Any,
+    prompts: Any,
+    launches: Any,
+    absorbed: bool = False,
 ) -> list[Kernel]:
     """Attention of c prompt tokens, shared out evenly over `prompts` prompts with p cached each.
 
@@ -183,7 +189,14 @@ def prefill_kernels(
 
 
 def _prefill(
-    form: str, kv: str, per_pair: float, seen: Any, c: Any, traffic: Any, heads: float, launches: Any
+    form: str,
+    kv: str,
+    per_pair: float,
+    seen: Any,
+    c: Any,
+    traffic: Any,
+    heads: float,
+    launches: Any,
 ) -> Kernel:
     """The attention kernel of a chunk; a unit of waste is one more key per query on the diagonal."""
     flops = per_pair * seen
@@ -194,7 +207,13 @@ def _prefill(
 
 
 def decode_kernels(
-    deployment: Deployment, group: LayerGroup, b: Any, s: Any, drafts: Any, launches: Any, unified: bool = False
+    deployment: Deployment,
+    group: LayerGroup,
+    b: Any,
+    s: Any,
+    drafts: Any,
+    launches: Any,
+    unified: bool = False,
 ) -> list[Kernel]:
     """Attention of b decodes at mean context s; the drafts of a request share one cache read.
 
@@ -218,12 +237,27 @@ def decode_kernels(
         flops = per_pair * keys * (1 + drafts)
         tile = UNIFIED_ROWS * ops.where(b > UNIFIED_ROWS, 2, 1)
         waste = per_pair * keys * (tile - 1) if unified else 0.0
-        return [Kernel("decode attention", form, kv, flops, traffic, flops, traffic, waste=waste, launches=launches)]
+        return [
+            Kernel(
+                "decode attention",
+                form,
+                kv,
+                flops,
+                traffic,
+                flops,
+                traffic,
+                waste=waste,
+                launches=launches,
+            )
+        ]
     per_pair = 2 * heads * (2 * attention.kv_lora + attention.rope)
     flops = per_pair * keys * (1 + drafts)
     core = Kernel("decode attention", "mla_decode", kv, flops, traffic, flops, traffic, launches=launches)
     queries = b * (1 + drafts)
-    return [core, *(_absorb(attention, heads, queries, size, launches) for size in (attention.nope, attention.v_head_dim))]
+    return [
+        core,
+        *(_absorb(attention, heads, queries, size, launches) for size in (attention.nope, attention.v_head_dim)),
+    ]
 
 
 def _absorb(attention: Mla, heads: float, queries: Any, size: int, launches: Any) -> Kernel:
@@ -231,5 +265,11 @@ def _absorb(attention: Mla, heads: float, queries: Any, size: int, launches: Any
     weights = heads * size * attention.kv_lora
     flops = 2 * queries * weights
     return Kernel(
-        "decode attention", "mla_absorb", "bf16", flops, weights * WEIGHT_BYTES["bf16"], flops, launches=launches
+        "decode attention",
+        "mla_absorb",
+        "bf16",
+        flops,
+        weights * WEIGHT_BYTES["bf16"],
+        flops,
+        launches=launches,
     )

@@ -34,6 +34,5 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, launches: Any) ->
     if group.ffn.kind == "dense":
         sizes.append((ACTIVATION_BYTES * group.ffn.intermediate / tp, 1))
     return [
-        Kernel("elementwise", "elementwise", "bf16", bytes=n * size, launches=times * launches)
-        for size, times in sizes
+        Kernel("elementwise", "elementwise", "bf16", bytes=n * size, launches=times * launches) for size, times in sizes
     ]

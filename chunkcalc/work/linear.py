@@ -57,7 +57,11 @@ def projections(attention: Gqa | Mla, hidden: int, tp: int) -> list[tuple[float,
         latent = attention.kv_lora + attention.rope
         if attention.q_lora is None:
             return [(latent + heads * head_width, hidden), value_out]
-        return [(attention.q_lora + latent, hidden), (heads * head_width, attention.q_lora), value_out]
+        return [
+            (attention.q_lora + latent, hidden),
+            (heads * head_width, attention.q_lora),
+            value_out,
+        ]
     v_dim = attention.v_head_dim or attention.head_dim
     queries = heads * attention.head_dim * (2 if attention.gate else 1)
     keys_values = 0.0
@@ -95,7 +99,6 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, launches: Any) ->
     ]
     if group.ffn.kind == "dense":
         out += [
-            gemm("mlp", n, rows, columns, precision.dense, launches)
-            for rows, columns in mlp(group.ffn, hidden, tp)
+            gemm("mlp", n, rows, columns, precision.dense, launches) for rows, columns in mlp(group.ffn, hidden, tp)
         ]
     return out

@@ -46,7 +46,15 @@ def handover(deployment: Deployment, n: Any) -> list[Kernel]:
     stages = deployment.parallelism.pp
     if stages == 1:
         return []
-    return [Kernel("link", "handover", "bf16", link_bytes=BYTES * n * deployment.model.hidden, launches=stages - 1)]
+    return [
+        Kernel(
+            "link",
+            "handover",
+            "bf16",
+            link_bytes=BYTES * n * deployment.model.hidden,
+            launches=stages - 1,
+        )
+    ]
 
 
 def allreduce(elements: Any, gpus: int, launches: Any) -> Kernel:

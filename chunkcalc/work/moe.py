@@ -99,7 +99,17 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launc
     assert isinstance(ffn, Moe)
     model, parallelism, precision = deployment.model, deployment.parallelism, deployment.precision
     out = [gemm("router", n, ffn.experts, model.hidden, "bf16", launches)]
-    out.append(_experts(ffn, model.hidden, parallelism.stage_gpus, parallelism.ep, precision.experts, n_all, launches))
+    out.append(
+        _experts(
+            ffn,
+            model.hidden,
+            parallelism.stage_gpus,
+            parallelism.ep,
+            precision.experts,
+            n_all,
+            launches,
+        )
+    )
     if ffn.latent:
         out.append(gemm("experts", n, ffn.latent, model.hidden, precision.shared, 2 * launches))
     if ffn.shared_intermediate:

@@ -1,0 +1,239 @@
+"""A question made concrete: names looked up, defaults filled in, contradictions refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from chunkcalc.capacity import sequence_bytes
+from chunkcalc.catalog import load_hardware, load_model, with_link
+from chunkcalc.engines import ENGINES, engine_for
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.precision import check_arithmetic, precision_for
+from chunkcalc.question import Question, check
+from chunkcalc.records import Deployment, Engine, Gqa, Hardware, Model, Moe, Parallelism, Slo, Workload
+
+DEFAULT_OUTPUT = 512
+DEFAULT_ACCEPTANCE = 0.7  # assumed when drafts are given without a measured acceptance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A question with every name resolved and every default filled in.
+
+    workload : its batch is 0 as long as it is not decided
+    batch : what the question says of the batch
+    chunk : the chunk to judge; None to search
+    origins : where each input came from
+    notes : what the user should know about the inputs
+    """
+
+    question: Question
+    deployment: Deployment
+    workload: Workload
+    slo: Slo
+    batch: int | None
+    chunk: int | None
+    origins: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def resolve(question: Question) -> Case:
+    """Check a question and look its names up.
+
+    Parameters
+    ----------
+    question : as asked
+
+    Returns
+    -------
+    the case
+
+    Raises
+    ------
+    ChunkcalcError : an unknown name, a value out of range, a contradiction
+    """
+    check(question)
+    model, model_from = _model(question.model)
+    hardware, gpu_from = _hardware(question.gpu)
+    if question.link is not None:
+        hardware = with_link(hardware, question.link, question.link_latency)
+    precision = precision_for(model, question.weights, question.kv)
+    check_arithmetic(precision, hardware)
+    parallelism = Parallelism(tp=question.tp, pp=question.pp, ep=question.ep, dp=question.attention_dp)
+    _check_parallelism(parallelism, model, hardware)
+    deployment = Deployment(
+        model=model, hardware=hardware, parallelism=parallelism, precision=precision,
+        engine=_engine(question, hardware),
+    )  # fmt: skip
+    output = DEFAULT_OUTPUT if question.output is None else question.output
+    workload = Workload(
+        prompt=question.prompt, output=output, batch=question.batch or 0,
+        context=question.context or question.prompt + output // 2, prefix_hit=question.prefix_hit,
+        draft_tokens=question.draft_tokens,
+        draft_acceptance=DEFAULT_ACCEPTANCE if question.draft_acceptance is None else question.draft_acceptance,
+    )  # fmt: skip
+    _check_lengths(question, model, output)
+    mixed = deployment.engine.composition == "mixed"
+    slo = Slo(
+        ttft=question.ttft, tpot=question.tpot, itl=question.itl, max_utilisation=question.max_utilisation,
+        tpot_basis=question.tpot_basis or ("step" if mixed else "mean"),
+    )  # fmt: skip
+    if output == 1 and (question.batch or question.tpot or question.itl):
+        raise ChunkcalcError(
+            "an answer of one token has nothing to decode",
+            "--output",
+            "leave out --batch, --tpot and --itl, or raise --output",
+        )
+    return Case(
+        question=question, deployment=deployment, workload=workload, slo=slo,
+        batch=0 if output == 1 else question.batch, chunk=question.chunk,
+        origins={"model": model_from, "gpu": gpu_from, **_origins(question, deployment)},
+        notes=tuple(_notes(question, deployment, workload)),
+    )  # fmt: skip
+
+
+def chunk_of(case: Case, batch: int) -> int | None:
+    """The chunk to judge once the batch is known; None to search for one.
+
+    Parameters
+    ----------
+    case : the case
+    batch : decoding requests of the replica [token]
+
+    Raises
+    ------
+    ChunkcalcError : the budget leaves no room for prompt tokens beside the decodes
+    """
+    if case.question.budget is None:
+        return case.chunk
+    chunk = case.question.budget - decode_tokens(case.deployment, case.workload, batch)
+    if chunk < 1:
+        raise ChunkcalcError(
+            f"a budget of {case.question.budget} leaves no prompt tokens beside the decodes of a batch of {batch}",
+            "--budget", "raise the budget or lower --batch",
+        )  # fmt: skip
+    return chunk
+
+
+def decode_tokens(deployment: Deployment, workload: Workload, batch: int) -> int:
+    """What the decodes of a step take out of the engine's budget, on one rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : drafts per decode
+    batch : decoding requests of the replica [token]
+
+    Returns
+    -------
+    tokens [token]
+    """
+    if not deployment.engine.budget_counts_decodes:
+        return 0
+    ranks = deployment.parallelism.dp * deployment.parallelism.pp
+    return math.ceil(batch / ranks) * (1 + workload.draft_tokens)
+
+
+def _model(value: str | Model) -> tuple[Model, str]:
+    if isinstance(value, Model):
+        return value, "record"
+    found = load_model(value)
+    return found.record, found.how
+
+
+def _hardware(value: str | Hardware) -> tuple[Hardware, str]:
+    if isinstance(value, Hardware):
+        return value, "record"
+    found = load_hardware(value)
+    return found.record, found.how
+
+
+def _engine(question: Question, hardware: Hardware) -> Engine:
+    if question.engine not in ENGINES:
+        raise ChunkcalcError(f"unknown engine '{question.engine}'", "--engine", f"choose from {', '.join(ENGINES)}")
+    engine = engine_for(question.engine, hardware)
+    if question.mixed_chunk:
+        if engine.name != "sglang":
+            raise ChunkcalcError(f"{engine.name} always mixes", "--enable-mixed-chunk", "use it with --engine sglang")
+        engine = replace(engine, composition="mixed", budget_counts_decodes=True)
+    if question.memory_fraction is not None:
+        engine = replace(engine, memory_fraction=question.memory_fraction)
+    return engine
+
+
+def _check_lengths(question: Question, model: Model, output: int) -> None:
+    total = question.prompt + output
+    if total > model.max_position:
+        raise ChunkcalcError(
+            f"prompt and output need {total} positions, {model.id} has {model.max_position}",
+            "--prompt", "shorten the request or choose a model with a longer context",
+        )  # fmt: skip
+    if question.context is not None and question.context > total:
+        raise ChunkcalcError(
+            f"a mean context of {question.context} is longer than prompt and output together ({total})",
+            "--context", "leave it out for prompt + output / 2",
+        )  # fmt: skip
+
+
+def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardware) -> None:
+    tp, pp, ep = parallelism.tp, parallelism.pp, parallelism.ep
+    node = max(hardware.link.gpus_per_node, hardware.link.domain)
+    if parallelism.stage_gpus > node:
+        raise ChunkcalcError(
+            f"{parallelism.stage_gpus} GPUs per layer are more than one {hardware.id} node has ({node})",
+            "--tp" if parallelism.dp == 1 else "--attention-dp", f"stay within {node}, and use --pp across nodes",
+        )  # fmt: skip
+    for group in model.layers:
+        attention = group.attention
+        if attention.heads % tp:
+            raise ChunkcalcError(
+                f"tp {tp} does not divide the {attention.heads} attention heads of {model.id}",
+                "--tp", f"choose from {', '.join(str(n) for n in range(1, node + 1) if attention.heads % n == 0)}",
+            )  # fmt: skip
+        if isinstance(attention, Gqa) and attention.kv_heads % tp and tp % attention.kv_heads:
+            raise ChunkcalcError(
+                f"tp {tp} neither divides nor is a multiple of the {attention.kv_heads} KV heads of {model.id}",
+                "--tp", "choose a power of two",
+            )  # fmt: skip
+        if ep > 1 and isinstance(group.ffn, Moe) and group.ffn.experts % ep:
+            raise ChunkcalcError(f"ep {ep} does not divide {group.ffn.experts} experts", "--ep", "choose a divisor")
+    if pp > model.layer_count:
+        raise ChunkcalcError(f"pp {pp} exceeds the {model.layer_count} layers of {model.id}", "--pp", "lower it")
+    if ep > 1 and not any(isinstance(group.ffn, Moe) for group in model.layers):
+        raise ChunkcalcError(f"{model.id} has no experts to spread", "--ep", "leave it out")
+    if parallelism.stage_gpus % ep:
+        raise ChunkcalcError(
+            f"ep {ep} does not divide the {parallelism.stage_gpus} GPUs of a stage",
+            "--ep",
+            "choose a divisor",
+        )
+
+
+def _origins(question: Question, deployment: Deployment) -> dict[str, str]:
+    given = {field.name for field in fields(question) if getattr(question, field.name) not in (None, field.default)}
+    out = {name: "given" for name in given if name not in ("model", "gpu")}
+    out.setdefault("output", "assumed")
+    out.setdefault("context", "prompt + output / 2")
+    out.setdefault("batch", "largest that memory, balance and the limits allow")
+    out.setdefault("weights", "as the checkpoint ships")
+    out.setdefault("kv", "default")
+    out.setdefault("memory_fraction", f"default of {deployment.engine.name} {deployment.engine.version}")
+    out.setdefault("draft_acceptance", "assumed" if question.draft_tokens else "unused")
+    return out
+
+
+def _notes(question: Question, deployment: Deployment, workload: Workload) -> list[str]:
+    out = []
+    for what, value in (("model", question.model), ("GPU", question.gpu)):
+        record = deployment.model if what == "model" else deployment.hardware
+        if isinstance(value, str) and not value.endswith(".toml") and value.strip().lower() != record.id:
+            out.append(f"{what} '{value}' taken as {record.id} ({record.name})")
+    if question.output is None:
+        out.append(f"output of {workload.output} tokens assumed (--output)")
+    if question.draft_tokens and question.draft_acceptance is None:
+        out.append(f"draft acceptance of {workload.draft_acceptance:g} assumed (--draft-acceptance)")
+    if sequence_bytes(deployment, workload.context) == 0:
+        out.append("this model keeps no KV cache")
+    return out

@@ -1,0 +1,70 @@
+"""The program: commands, and how errors leave it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from chunkcalc.cli import gpus, models, solve
+from chunkcalc.cli.output import HOLDS, INTERNAL, USAGE
+from chunkcalc.errors import ChunkcalcError
+
+app = typer.Typer(
+    name="chunkcalc",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("solve", rich_help_panel="Answer")(solve.solve)
+app.add_typer(models.app, name="models", rich_help_panel="Data")
+app.add_typer(gpus.app, name="gpus", rich_help_panel="Data")
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version  # noqa: PLC0415 - 20 ms nobody else needs
+
+        typer.echo(f"chunkcalc {version('chunkcalc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Capacity planner for LLM serving with chunked prefill: which chunk to set, whether TTFT and
+    TPOT hold, and what helps if not.
+
+    Exit codes: 0 holds, 1 does not hold, 2 wrong usage or profile, 4 internal error.
+    """
+
+
+def main() -> None:
+    """Run the program; every error becomes one sentence on stderr and an exit code."""
+    try:
+        app()
+    except ChunkcalcError as error:
+        _fail(f"error: {error}", USAGE)
+    except BrokenPipeError:
+        # The reader has gone (head, less): not an error, and nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(HOLDS)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # the last resort: a traceback helps no user
+        _fail(
+            f"internal error: {type(error).__name__}: {error}; please report this command line",
+            INTERNAL,
+        )
+
+
+def _fail(message: str, code: int) -> None:
+    print(message, file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""`chunkcalc solve`: one deployment, two limits, one answer."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import typer
+
+from chunkcalc import units
+from chunkcalc.answer import MARGINAL
+from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.question import Question
+from chunkcalc.report import json, text
+from chunkcalc.solve import answer
+
+
+class EngineName(enum.StrEnum):
+    """Engines."""
+
+    vllm = "vllm"
+    sglang = "sglang"
+    trtllm = "trtllm"
+
+
+class Basis(enum.StrEnum):
+    """What --tpot judges."""
+
+    step = "step"
+    mean = "mean"
+
+
+# Groups of the help page.
+DEPLOYMENT, WORKLOAD, LIMITS, SETTING, OUTPUT = (
+    "Deployment",
+    "Workload",
+    "Limits",
+    "Setting to judge",
+    "Output",
+)
+
+
+def solve(
+    model: str = typer.Option(..., help="Id, Hugging Face id, or path to a profile.", rich_help_panel=DEPLOYMENT),
+    gpu: str = typer.Option(..., help="Id, product name, or path to a profile.", rich_help_panel=DEPLOYMENT),
+    prompt: str = typer.Option(
+        ...,
+        "--prompt",
+        "--isl",
+        help="Prompt tokens, such as 4096 or 4k.",
+        rich_help_panel=WORKLOAD,
+    ),
+    output: str = typer.Option(
+        None, "--output", "--osl", help="Output tokens.  [default: 512]", rich_help_panel=WORKLOAD
+    ),
+    batch: str = typer.Option(
+        None,
+        help="Requests decoding at once.  [default: the largest that holds]",
+        rich_help_panel=WORKLOAD,
+    ),
+    context: str = typer.Option(
+        None,
+        help="Mean context of a decode.  [default: prompt + output/2]",
+        rich_help_panel=WORKLOAD,
+    ),
+    prefix_hit: str = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD),
+    ttft: str = typer.Option(None, help="Limit of the time to first token, such as 1s.", rich_help_panel=LIMITS),
+    tpot: str = typer.Option(None, help="Limit of the time per output token, such as 30ms.", rich_help_panel=LIMITS),
+    itl: str = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS),
+    tpot_basis: Basis = typer.Option(
+        None,
+        help="What --tpot judges.  [default: step, or mean where prompts go first]",
+        rich_help_panel=LIMITS,
+    ),
+    max_utilisation: str = typer.Option(
+        "0.85", help="Highest share of the capacity for prompts.", rich_help_panel=LIMITS
+    ),
+    tp: int = typer.Option(1, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT),
+    pp: int = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT),
+    ep: int = typer.Option(1, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT),
+    attention_dp: int = typer.Option(1, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT),
+    weights: str = typer.Option(
+        None,
+        help="bf16, fp8, int8, int4, mxfp4, nvfp4.  [default: as shipped]",
+        rich_help_panel=DEPLOYMENT,
+    ),
+    kv: str = typer.Option(None, help="KV cache format: bf16 or fp8.  [default: bf16]", rich_help_panel=DEPLOYMENT),
+    draft_tokens: int = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT),
+    draft_acceptance: str = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT),
+    engine: EngineName = typer.Option(EngineName.vllm, help="Serving engine.", rich_help_panel=DEPLOYMENT),
+    enable_mixed_chunk: bool = typer.Option(
+        False,
+        "--enable-mixed-chunk",
+        help="SGLang: mix decodes into chunks.",
+        rich_help_panel=DEPLOYMENT,
+    ),
+    link: str = typer.Option(
+        None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT
+    ),
+    memory_fraction: str = typer.Option(
+        None, help="Share of memory, by the engine's own rule.", rich_help_panel=DEPLOYMENT
+    ),
+    chunk: str = typer.Option(None, help="Judge this chunk instead of searching.", rich_help_panel=SETTING),
+    budget: str = typer.Option(None, help="Judge this token budget instead.", rich_help_panel=SETTING),
+    no_remedies: bool = typer.Option(
+        False, "--no-remedies", help="Do not look for what would help.", rich_help_panel=OUTPUT
+    ),
+    strict: bool = typer.Option(False, "--strict", help="Exit 1 when the verdict is marginal.", rich_help_panel=OUTPUT),
+    verbose: bool = typer.Option(
+        False,
+        "--verbose",
+        "-v",
+        help="Inputs, breakdown, capacity, intensities.",
+        rich_help_panel=OUTPUT,
+    ),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.solve/1 on stdout.", rich_help_panel=OUTPUT),
+) -> None:
+    """Which chunk to set for one deployment, and whether TTFT and TPOT hold.
+
+    Example: chunkcalc solve --model llama-3.1-8b --gpu h100 --prompt 4k --ttft 1s --tpot 30ms
+    """
+    bandwidth, latency = _link(link)
+    question = Question(
+        model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,
+        draft_tokens=draft_tokens, engine=engine.value, mixed_chunk=enable_mixed_chunk,
+        tpot_basis=tpot_basis.value if tpot_basis else None, link=bandwidth, link_latency=latency,
+        prompt=units.parse_count(prompt, "--prompt"),
+        max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),
+        prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
+        **_given(units.parse_count, output=output, batch=batch, context=context, chunk=chunk, budget=budget),
+        **_given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl),
+        **_given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
+    )  # fmt: skip
+    found = answer(question, with_remedies=not no_remedies)
+    if as_json:
+        show_json(json.solve(found))
+    else:
+        show(text.solve(found, verbose=verbose))
+    failed = not found.holds or (strict and found.verdict == MARGINAL)
+    raise typer.Exit(FAILS if failed else HOLDS)
+
+
+def _given(parse: Any, **values: str | None) -> dict[str, Any]:
+    """The options that were given, parsed."""
+    return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
+
+
+def _link(value: str | None) -> tuple[float | None, float | None]:
+    """Bandwidth and latency from `16GB/s,20us`."""
+    if value is None:
+        return None, None
+    bandwidth, comma, latency = value.partition(",")
+    if comma and not latency:
+        raise ChunkcalcError(f"'{value}' ends in a comma", "--link", "write for example 16GB/s,20us")
+    return units.parse_rate(bandwidth, "B/s", "--link"), units.parse_duration(latency, "--link") if comma else None

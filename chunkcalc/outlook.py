@@ -1,0 +1,208 @@
+"""A deployment under a workload and its limits: every quantity, and the limit on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from chunkcalc.capacity import needed_bytes, pool_bytes
+from chunkcalc.case import decode_tokens
+from chunkcalc.load import Bounds, Service, accepted_tokens
+from chunkcalc.records import Deployment, Slo, Workload
+from chunkcalc.search import Limit
+from chunkcalc.step import StepTimer
+
+LARGEST_DEFAULT_BUDGET = 16384  # of any engine: chunks beyond it matter only for longer prompts
+HOPPER_FP8_ALIGNMENT = 256  # fp8 products on Hopper step up by half and more right after these
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """A deployment under a workload and its limits: the quantities and the limits on them."""
+
+    deployment: Deployment
+    workload: Workload
+    slo: Slo
+    expected: Service
+    floor: Service
+
+    @property
+    def longest_chunk(self) -> int:
+        """The largest chunk that makes a difference [token]."""
+        return max(self.expected.prefill.tokens, LARGEST_DEFAULT_BUDGET)
+
+    @property
+    def aligned(self) -> range:
+        """Chunks whose budget is a multiple of the alignment [token]."""
+        start = (self.offset // self.alignment + 1) * self.alignment - self.offset
+        return range(start, self.longest_chunk + 1, self.alignment)
+
+    @property
+    def alignment(self) -> int:
+        """Budgets are recommended in multiples of this [token]."""
+        fp8 = self.deployment.precision.weights in ("fp8", "fp8_block")
+        if fp8 and self.deployment.hardware.arch == "hopper":
+            return HOPPER_FP8_ALIGNMENT
+        return self.deployment.engine.alignment
+
+    @cached_property
+    def offset(self) -> int:
+        """Budget less chunk [token]."""
+        return decode_tokens(self.deployment, self.workload, self.workload.batch)
+
+    @cached_property
+    def bands(self) -> tuple[float, float]:
+        """Half-widths of the error of TPOT and TTFT, as fractions [1]."""
+        widen = 0.10 if self.uncalibrated else 0.0
+        if self.deployment.parallelism.tp > 1 and self.deployment.hardware.link.kind.startswith("pcie"):
+            widen += 0.10
+        return self.deployment.engine.tpot_band + widen, self.deployment.engine.ttft_band + widen
+
+    @cached_property
+    def uncalibrated(self) -> tuple[str, ...]:
+        """Kernel forms of this deployment that run on generic constants."""
+        kernels = StepTimer(self.deployment, self.workload.draft_tokens).kernels(1, 0, 1, 1)
+        used = {kernel.form if kernel.form == "allreduce" else f"{kernel.form}.{kernel.dtype}" for kernel in kernels}
+        return tuple(sorted(used & self.deployment.hardware.generic))
+
+    def judged_tpot(self, service: Service, c: int) -> float:
+        """What the TPOT limit judges at a chunk: every step, or the mean.
+
+        Parameters
+        ----------
+        service : the reading
+        c : chunk [token]
+
+        Returns
+        -------
+        time [s]
+        """
+        return service.gap(c) / service.accepted if self.slo.tpot_basis == "step" else service.tpot(c)
+
+    def memory_share(self, c: int) -> float:
+        """KV cache needed over KV cache left when the budget allows chunk c.
+
+        Parameters
+        ----------
+        c : chunk [token]
+
+        Returns
+        -------
+        share; infinite where the weights alone do not fit [1]
+        """
+        n = c + self.expected.b * (1 + self.workload.draft_tokens)
+        pool = pool_bytes(self.deployment, n, min(n, max(1.0, self.expected.b)))
+        return needed_bytes(self.deployment, self.workload, self.workload.batch) / pool if pool > 0 else math.inf
+
+    def rules(self, service: Service) -> list[Limit]:
+        """What must hold whatever the latency limits are: memory and a steady state.
+
+        Parameters
+        ----------
+        service : the reading
+        """
+        return [
+            self.memory_rule(),
+            Limit("utilisation", self.slo.max_utilisation, service.utilisation_bounds),
+        ]
+
+    def memory_rule(self) -> Limit:
+        """The KV cache of the batch fits beside the activations of the budget."""
+        return Limit(
+            "memory",
+            1.0,
+            lambda low, high, _: Bounds(self.memory_share(low), self.memory_share(high)),
+        )
+
+    def latency_limits(self, service: Service, *, margin: bool = False) -> list[Limit]:
+        """The latency limits, tightened by their error bands where a margin is wanted.
+
+        Parameters
+        ----------
+        service : the reading
+        margin : keep the error band to spare
+        """
+        tpot_band, ttft_band = self.bands if margin else (0.0, 0.0)
+        slo, out = self.slo, []
+        if slo.ttft is not None:
+            out.append(Limit("ttft", slo.ttft / (1 + ttft_band), service.ttft_bounds))
+        if slo.tpot is not None:
+            per_step = slo.tpot_basis == "step"
+            limit = slo.tpot / (1 + tpot_band) * (service.accepted if per_step else 1)
+            out.append(Limit("tpot", limit, service.gap_bounds if per_step else service.tpot_bounds))
+        if slo.itl is not None:
+            out.append(Limit("itl", slo.itl / (1 + tpot_band), service.gap_bounds))
+        return out
+
+    def ratios(self, c: int) -> dict[str, float]:
+        """Limit over prediction for each latency limit at a chunk; above 1 it holds.
+
+        Parameters
+        ----------
+        c : chunk [token]
+        """
+        slo, service, out = self.slo, self.expected, {}
+        if slo.ttft is not None:
+            out["ttft"] = slo.ttft / service.ttft(c)
+        if slo.tpot is not None:
+            out["tpot"] = slo.tpot / self.judged_tpot(service, c)
+        if slo.itl is not None:
+            out["itl"] = slo.itl / service.gap(c)
+        return out
+
+    def headroom(self, c: int) -> float:
+        """The smallest of `ratios`; infinite without limits [1].
+
+        Parameters
+        ----------
+        c : chunk [token]
+        """
+        return min(self.ratios(c).values(), default=math.inf)
+
+    def headroom_ceiling(self, low: int, high: int) -> float:
+        """An upper bound of `headroom` over chunks low..high [1].
+
+        Parameters
+        ----------
+        low, high : range [token]
+        """
+        slo, service = self.slo, self.expected
+        ceilings = [math.inf]
+        if slo.ttft is not None:
+            ceilings.append(slo.ttft / service.ttft_bounds(low, high, slo.ttft * 100).least)
+        if slo.tpot is not None:
+            per_step = slo.tpot_basis == "step"
+            bounds = (service.gap_bounds if per_step else service.tpot_bounds)(low, high, slo.tpot * 100)
+            ceilings.append(slo.tpot * (service.accepted if per_step else 1) / bounds.least)
+        if slo.itl is not None:
+            ceilings.append(slo.itl / service.gap_bounds(low, high, slo.itl * 100).least)
+        return min(ceilings)
+
+
+def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTimer | None = None) -> Outlook:
+    """Set up both readings of a deployment under a workload.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths and batch
+    slo : limits
+    timer : of the same deployment and drafts, to share what it remembers
+    """
+    timer = timer or StepTimer(deployment, workload.draft_tokens)
+    mixed = deployment.engine.composition == "mixed"
+    drafts, chance = workload.draft_tokens, workload.draft_acceptance
+    expected = Service(
+        timer.expected, workload, deployment.parallelism, mixed=mixed, accepted=accepted_tokens(drafts, chance),
+        request_overhead=deployment.engine.request_overhead,
+    )  # fmt: skip
+    floor = Service(
+        timer.floor,
+        workload,
+        deployment.parallelism,
+        mixed=mixed,
+        accepted=drafts + 1.0,
+        request_overhead=0.0,
+    )
+    return Outlook(deployment=deployment, workload=workload, slo=slo, expected=expected, floor=floor)

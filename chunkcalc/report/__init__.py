@@ -1,0 +1,1 @@
+"""The answer as text and as JSON: one module per format, nothing printed here."""

@@ -1,0 +1,191 @@
+"""Machine-readable answers with versioned schemas; seconds, bytes and tokens throughout."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from chunkcalc import counts
+from chunkcalc.answer import Answer, Reading
+from chunkcalc.precision import precision_for
+from chunkcalc.records import Hardware, Model
+
+SOLVE, MODELS, GPUS = "chunkcalc.solve/1", "chunkcalc.models/1", "chunkcalc.gpus/1"
+
+
+def dumps(data: Mapping[str, Any]) -> str:
+    """JSON text; infinite and undefined numbers become null.
+
+    Parameters
+    ----------
+    data : what to write
+    """
+    return json.dumps(_finite(data), indent=2, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def solve(answer: Answer) -> dict[str, Any]:
+    """An answer in the schema chunkcalc.solve/1.
+
+    Parameters
+    ----------
+    answer : the answer
+    """
+    window = answer.window
+    return {
+        "schema": SOLVE,
+        "inputs": inputs(answer),
+        "slo": {
+            name: getattr(answer.slo, name.removesuffix("_s")) for name in ("ttft_s", "tpot_s", "itl_s", "tpot_basis")
+        },
+        "textbook": asdict(answer.textbook),
+        "floor": _reading(answer.floor),
+        "expected": {
+            **_reading(answer.expected),
+            "error": {"tpot": answer.tpot_error, "ttft": answer.ttft_error},
+            "breakdown": dict(answer.step.breakdown),
+            "bottleneck": answer.step.bottleneck,
+        },
+        "knee": answer.knee,
+        "window": {
+            **asdict(window),
+            "chunk": answer.chunk,
+            "budget": answer.budget,
+            "headroom": answer.headroom,
+            "utilisation": answer.utilisation,
+            "balance": answer.balance,
+        },
+        "chunking": asdict(answer.chunking),
+        "capacity": {name: getattr(answer.capacity, name) for name in _CAPACITY},
+        "verdict": answer.verdict,
+        "certain": answer.certain,
+        "needs_disaggregation": answer.needs_disaggregation,
+        "reasons": list(answer.reasons),
+        "remedies": [asdict(remedy) for remedy in answer.remedies],
+        "flags": {engine: list(flags) for engine, flags in answer.flags.items()},
+        "warnings": list(answer.warnings),
+    }
+
+
+_CAPACITY = (
+    "weights_bytes",
+    "kv_bytes_per_token",
+    "kv_tokens",
+    "max_concurrency",
+    "activation_bytes",
+)
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    return {field.name: getattr(reading, field.name) for field in fields(reading)}
+
+
+def inputs(answer: Answer) -> dict[str, Any]:
+    """Every resolved input as {value, from}.
+
+    Parameters
+    ----------
+    answer : the answer
+    """
+    deployment, workload, origins = answer.case.deployment, answer.workload, answer.case.origins
+    values: dict[str, Any] = {
+        "model": deployment.model.id,
+        "gpu": deployment.hardware.id,
+        "engine": deployment.engine.name,
+        "engine_version": deployment.engine.version,
+        "composition": deployment.engine.composition,
+        "tp": deployment.parallelism.tp,
+        "pp": deployment.parallelism.pp,
+        "ep": deployment.parallelism.ep,
+        "attention_dp": deployment.parallelism.dp,
+        "gpus": deployment.parallelism.gpus,
+        "weights": deployment.precision.weights,
+        "kv": deployment.precision.kv,
+        "prompt": workload.prompt,
+        "output": workload.output,
+        "batch": workload.batch,
+        "context": workload.context,
+        "prefix_hit": workload.prefix_hit,
+        "draft_tokens": workload.draft_tokens,
+        "draft_acceptance": workload.draft_acceptance if workload.draft_tokens else None,
+        "link_bandwidth": deployment.hardware.link.bandwidth,
+        "link_latency_s": deployment.hardware.link.latency,
+        "memory_fraction": deployment.engine.memory_fraction,
+        "max_utilisation": answer.slo.max_utilisation,
+    }
+    derived = {"link_bandwidth": "link", "link_latency_s": "link"}
+    return {
+        name: {"value": value, "from": origins.get(derived.get(name, name), "default")}
+        for name, value in values.items()
+    }
+
+
+def model(record: Model) -> dict[str, Any]:
+    """A model's row of chunkcalc.models/1.
+
+    Parameters
+    ----------
+    record : the model
+    """
+    return {
+        "id": record.id,
+        "family": record.family,
+        "aliases": list(record.aliases),
+        "total_params": counts.parameters(record),
+        "active_params": counts.active_parameters(record),
+        "weights": record.weights,
+        "weights_bytes": counts.weight_bytes(record, precision_for(record)),
+        "kv_bytes_per_token_bf16": counts.kv_bytes_per_token(record, "bf16"),
+        "fixed_bytes_per_sequence": counts.fixed_bytes_per_sequence(record, "bf16"),
+        "max_position": record.max_position,
+        "layers": [asdict(group) for group in record.layers],
+        "source": record.source,
+    }
+
+
+def gpu(record: Hardware) -> dict[str, Any]:
+    """A GPU's row of chunkcalc.gpus/1.
+
+    Parameters
+    ----------
+    record : the GPU
+    """
+    return {
+        "id": record.id,
+        "name": record.name,
+        "vendor": record.vendor,
+        "arch": record.arch,
+        "peak": dict(record.peak),
+        "memory_bytes": record.memory,
+        "bandwidth": record.bandwidth,
+        "link": record.link.kind,
+        "link_bandwidth": record.link.bandwidth,
+        "gpus_per_node": record.link.gpus_per_node,
+        "calibrated": calibrated(record),
+        "efficiency": {
+            key: value._asdict() for key, value in sorted(record.efficiency.items()) if key not in record.generic
+        },
+        "aliases": list(record.aliases),
+        "source": record.source,
+        "note": record.note,
+    }
+
+
+def calibrated(record: Hardware) -> bool:
+    """Whether the GPU's own 16-bit products and attention were measured.
+
+    Parameters
+    ----------
+    record : the GPU
+    """
+    return not {"gemm.bf16", "prefill_attention.bf16", "decode_attention.bf16"} & record.generic

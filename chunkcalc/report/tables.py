@@ -1,0 +1,157 @@
+"""Lists of models and GPUs as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from chunkcalc import counts
+from chunkcalc.precision import precision_for
+from chunkcalc.records import Hardware, Model, Moe
+from chunkcalc.report.json import calibrated
+from chunkcalc.units import format_bytes, format_count, format_si
+
+WIDTH = 80
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell; the first to the left, the others to the right.
+
+    Parameters
+    ----------
+    head : column titles
+    rows : cells
+    """
+    lines = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(head))]
+    return "\n".join("  ".join(_aligned(line, widths)).rstrip() for line in lines)
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [cell.rjust(w) if index else cell.ljust(w) for index, (cell, w) in enumerate(zip(line, widths, strict=True))]
+
+
+def _pairs(rows: Sequence[tuple[str, str]], width: int) -> str:
+    """Name and value per line, long values wrapped under themselves."""
+    out = []
+    for name, value in rows:
+        wrapped = textwrap.wrap(value, WIDTH - width, break_long_words=False) or [""]
+        out += [f"{name if not index else '':<{width}}{row}".rstrip() for index, row in enumerate(wrapped)]
+    return "\n".join(out)
+
+
+def models(records: Iterable[Model]) -> str:
+    """One line per model.
+
+    Parameters
+    ----------
+    records : the models
+    """
+    head = ("model", "params", "active", "KV B/token", "fixed/seq", "layers", "weights")
+    return table(head, (_model_row(record) for record in records))
+
+
+def _model_row(record: Model) -> tuple[str, ...]:
+    return (
+        record.id,
+        f"{counts.parameters(record) / 1e9:.2f}B",
+        f"{counts.active_parameters(record) / 1e9:.2f}B",
+        format_count(counts.kv_bytes_per_token(record, "bf16")),
+        format_bytes(counts.fixed_bytes_per_sequence(record, "bf16")),
+        str(record.layer_count),
+        record.weights,
+    )
+
+
+def gpus(records: Iterable[Hardware]) -> str:
+    """One line per GPU.
+
+    Parameters
+    ----------
+    records : the GPUs
+    """
+    head = ("gpu", "bf16", "fp8", "memory", "bandwidth", "link", "calibrated")
+    return table(head, (_gpu_row(record) for record in records))
+
+
+def _gpu_row(record: Hardware) -> tuple[str, ...]:
+    return (
+        record.id,
+        format_si(record.peak["bf16"], "F/s"),
+        format_si(record.peak["fp8"], "F/s") if "fp8" in record.peak else "-",
+        format_bytes(record.memory),
+        format_si(record.bandwidth, "B/s"),
+        format_si(record.link.bandwidth, "B/s"),
+        "yes" if calibrated(record) else "no",
+    )
+
+
+def model(record: Model) -> str:
+    """Everything about a model.
+
+    Parameters
+    ----------
+    record : the model
+    """
+    growing = format_count(counts.kv_bytes_per_token(record, "bf16"))
+    fixed = format_bytes(counts.fixed_bytes_per_sequence(record, "bf16"))
+    shipped = format_bytes(counts.weight_bytes(record, precision_for(record)))
+    rows = [
+        ("id", record.id),
+        ("name", record.name),
+        ("also", ", ".join(record.aliases)),
+        ("parameters", f"{counts.parameters(record):,.0f}"),
+        ("active", f"{counts.active_parameters(record):,.0f} (head included)"),
+        ("weights", f"{shipped} as shipped ({record.weights})"),
+        ("KV cache", f"{growing} B per token, {fixed} fixed per sequence (16-bit)"),
+        ("hidden", str(record.hidden)),
+        ("vocabulary", f"{record.vocab}{' (tied)' if record.tied_embeddings else ''}"),
+        ("positions", format_count(record.max_position)),
+    ]
+    for group in record.layers:
+        rows.append((f"{group.count} layers", f"{_attention(group.attention)}; {_ffn(group.ffn)}"))
+    rows.append(("source", record.source))
+    if record.note:
+        rows.append(("note", record.note))
+    return _pairs(rows, 13)
+
+
+def _attention(attention: object) -> str:
+    names = [name for name in type(attention).__dataclass_fields__ if name != "kind"]  # type: ignore[attr-defined]
+    values = ((name, getattr(attention, name)) for name in names)
+    kind = getattr(attention, "kind", "")
+    return f"{kind} " + ", ".join(f"{name} {value}" for name, value in values if value not in (None, False))
+
+
+def _ffn(ffn: object) -> str:
+    if isinstance(ffn, Moe):
+        shared = f", shared {ffn.shared_intermediate}" if ffn.shared_intermediate else ""
+        return f"moe {ffn.top_k} of {ffn.experts} experts, width {ffn.intermediate}{shared}"
+    return f"dense, width {getattr(ffn, 'intermediate', '')}"
+
+
+def gpu(record: Hardware) -> str:
+    """Everything about a GPU.
+
+    Parameters
+    ----------
+    record : the GPU
+    """
+    link = record.link
+    rows = [("id", record.id), ("name", record.name), ("also", ", ".join(record.aliases))]
+    rows += [(f"{dtype} dense", format_si(value, "FLOP/s")) for dtype, value in record.peak.items()]
+    rows += [
+        ("memory", format_bytes(record.memory)),
+        ("bandwidth", format_si(record.bandwidth, "B/s")),
+        ("link", f"{link.kind}, {format_si(link.bandwidth, 'B/s')} one way, {link.gpus_per_node} GPUs per node"),
+        ("ridge bf16", f"{record.peak['bf16'] / record.bandwidth:.0f} FLOP/B"),
+        ("calibrated", "yes" if calibrated(record) else "no: generic efficiencies, wider band"),
+    ]
+    for key, value in sorted(record.efficiency.items()):
+        if key not in record.generic:
+            launch = f"{value.latency * 1e6:.1f} us"
+            rows.append((f"  {key}", f"compute {value.compute:.3f}, memory {value.memory:.3f}, launch {launch}"))
+    rows.append(("source", record.source))
+    if record.note:
+        rows.append(("note", record.note))
+    return _pairs(rows, 26)
