@@ -89,6 +89,8 @@ class Answer:
     step : the longest step that carries prompt tokens
     headroom : smallest limit over prediction at that chunk; None without limits [1]
     utilisation, balance : of the capacity for prompts [1], chunk of balance [token]
+    judged_tpot_s : what the TPOT limit judges [s]
+    tpot_error, ttft_error : half-width of the error for 80 % of cases [1]
     knee : tokens per step at which the linear layers turn compute-bound [token]
     """
 
@@ -110,6 +112,7 @@ class Answer:
     textbook: Textbook
     floor: Reading
     expected: Reading
+    judged_tpot_s: float | None
     tpot_error: float
     ttft_error: float
     step: Step

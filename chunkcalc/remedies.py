@@ -41,21 +41,24 @@ def remedies(found: Answer, view: Outlook, pools: Disaggregation | None, ask: As
     """
     question, out = found.case.question, []
     for family in _families(found, view):
-        # Within a family the changes go from small to large: the first that holds is the one.
-        for change in family:
-            remedy = _try(question, change, ask)
-            if remedy is not None and _better(remedy, found):
-                out.append(remedy)
-                break
+        remedy = _smallest(question, family, ask)
+        if remedy is not None and (remedy.verdict == FEASIBLE or not found.holds):
+            out.append(remedy)
     if pools is not None:
         out.append(_apart(pools, found))
     out.sort(key=lambda remedy: remedy.gpus)
     return tuple(out[:MOST])
 
 
-def _better(remedy: Remedy, found: Answer) -> bool:
-    """A marginal answer is only mended by a feasible one."""
-    return remedy.verdict == FEASIBLE or not found.holds
+def _smallest(question: Question, family: list[Change], ask: Ask) -> Remedy | None:
+    """The first change of a family, from small to large, that is feasible; else that is marginal."""
+    marginal = None
+    for change in family:
+        remedy = _try(question, change, ask)
+        if remedy is not None and remedy.verdict == FEASIBLE:
+            return remedy
+        marginal = marginal or remedy
+    return marginal
 
 
 def _try(question: Question, change: Change, ask: Ask) -> Remedy | None:
@@ -106,7 +109,7 @@ def _families(found: Answer, view: Outlook) -> Iterator[list[Change]]:
         ]
     yield [Change(f"batch {size} instead of {batch}", {**free, "batch": size}) for size in _smaller(batch)]
     yield [
-        Change(f"prefix cache that holds {100 * hit:.0f} % of each prompt", {**kept, "prefix_hit": hit})
+        Change(f"prefix cache that holds {100 * hit:.0f}% of each prompt", {**kept, "prefix_hit": hit})
         for hit in PREFIX_HITS
         if hit > question.prefix_hit
     ]

@@ -159,7 +159,7 @@ def _assemble(
         utilisation=service.utilisation(chunk), balance=service.balance, max_batch=largest,
         textbook=textbook(case.deployment, workload, case.slo, chunk, view.longest_chunk),
         floor=_reading(view.floor, chunk), expected=_reading(service, chunk),
-        tpot_error=tpot_error, ttft_error=ttft_error, step=timer.step(*_longest(service, chunk)),
+        judged_tpot_s=view.judged_tpot(service, chunk) if service.b else None, tpot_error=tpot_error, ttft_error=ttft_error, step=timer.step(*_longest(service, chunk)),
         knee=knee(case.deployment), chunking=_chunking(view, chunk),
         capacity=capacity(case.deployment, workload, chunk + service.b * (1 + workload.draft_tokens)), remedies=(),
         flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget)},
@@ -190,7 +190,7 @@ def _chunking(view: Outlook, chunk: int) -> Chunking:
     service, deployment, workload = view.expected, view.deployment, view.workload
     prefill, ranks = service.prefill, deployment.parallelism.dp
     whole = prefill.total(prefill.tokens)
-    stall = service.step(prefill.tokens, prefill.cached, service.b, service.s)
+    stall = service.gap(prefill.tokens) if service.b else whole
     beside = service.step(min(chunk, prefill.tokens), prefill.cached, service.b, service.s)
     alone = service.step(min(chunk, prefill.tokens), prefill.cached, 0.0, service.s)
     again = math.ceil(prefill.tokens / chunk) - 1

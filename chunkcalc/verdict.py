@@ -80,7 +80,8 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     """
     best = recommend(view)
     if best is None:
-        return _without_a_chunk(view, given)
+        chunk = given or view.aligned.start
+        return Verdict(name=SCALE_UP, chunk=chunk, certain=_overflows(view), reasons=(_memory_reason(view),))
     chunk = given or best
     found = status(view, chunk)
     if found == FEASIBLE:
@@ -97,7 +98,7 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
         return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*broken, hint))
     if mixing_helps(view):
         hint = "mixing decodes into the prompt chunks (--enable-mixed-chunk) keeps every limit"
-        return Verdict(name=RETUNE, chunk=chunk, reasons=(*broken, hint))
+        return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*broken, hint))
     return _no_chunk(view, chunk, broken)
 
 
@@ -113,7 +114,8 @@ def certificates(view: Outlook, service: Service) -> list[str]:
     if decode_certificate(service, slo):
         limit = min(limit for limit in (slo.tpot, slo.itl) if limit is not None)
         step = format_duration(service.decode_step / service.accepted)
-        out.append(f"{view.workload.batch} decodes alone take {step} per token, over {format_duration(limit)}")
+        decodes = f"{view.workload.batch} decode{'s' if view.workload.batch > 1 else ''}"
+        out.append(f"{decodes} alone take {step} per token, over {format_duration(limit)}")
     if prefill_certificate(view, service, slo):
         out.append(f"a prompt alone misses TTFT {format_duration(slo.ttft)} at every chunk")
     return out
@@ -144,26 +146,13 @@ def mixed(view: Outlook) -> Outlook:
     return outlook_for(replace(view, slo=replace(view.slo, tpot_basis="step")), engine=engine)
 
 
-def _without_a_chunk(view: Outlook, given: int | None) -> Verdict:
-    """No chunk keeps memory and balance together."""
-    if view.memory_share(1) > 1:
-        chunk = given or view.aligned.start
-        return Verdict(name=SCALE_UP, chunk=chunk, certain=_overflows(view), reasons=(_memory_reason(view),))
-    limits = [view.memory_rule(), *view.latency_limits(view.expected)]
-    failed = certificates(view, view.expected)
-    chunk = given or first(limits, 1, view.longest_chunk) or view.aligned.start
-    if failed:
-        return _certificate_verdict(view, chunk, failed)
-    return _no_chunk(view, chunk, tuple(_broken(view, chunk)))
-
-
 def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
     """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
     service, memory = view.expected, view.memory_rule()
     if first([memory, *view.latency_limits(service)], 1, view.longest_chunk) is not None:
         certain = first([*view.latency_limits(view.floor), *view.rules(service)], 1, view.longest_chunk) is None
         return Verdict(name=OVERLOADED, chunk=chunk, certain=certain, reasons=(_overload_reason(view), *broken))
-    certain = first([memory, *view.latency_limits(view.floor)], 1, view.longest_chunk) is None
+    certain = _empty_on_floor(view)
     empty = "no chunk keeps every limit"
     pools = disaggregate(view)
     if pools is None:
@@ -179,6 +168,11 @@ def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
         reasons=(empty, *broken, apart),
         pools=pools,
     )
+
+
+def _empty_on_floor(view: Outlook) -> bool:
+    """Whether no chunk keeps memory and the latency limits even on the floor."""
+    return first([view.memory_rule(), *view.latency_limits(view.floor)], 1, view.longest_chunk) is None
 
 
 def _certificate_verdict(view: Outlook, chunk: int, failed: list[str]) -> Verdict:

@@ -55,10 +55,11 @@ def _binding(limits: Sequence[Limit], c: int) -> str:
 
 
 def recommend(view: Outlook) -> int | None:
-    """The chunk to set; None where no chunk keeps memory and balance.
+    """The chunk to set; None where the batch does not fit at any chunk.
 
     Aligned budgets first: those that keep every limit with its error band to spare, then those
-    that keep every limit. Then the best unaligned one, then the best of all that keep the rules.
+    that keep every limit. Then the best unaligned one. Where none keeps every limit, the largest
+    headroom among those that keep memory and balance, then among those that keep memory.
 
     Parameters
     ----------
@@ -69,17 +70,17 @@ def recommend(view: Outlook) -> int | None:
     chunk [token]
     """
     rules, service = view.rules(view.expected), view.expected
-    sets = [[*view.latency_limits(service, margin=margin), *rules] for margin in (True, False)]
     grids = (view.aligned, range(1, view.longest_chunk + 1))
     for grid in grids:
-        for limits in sets:
-            chosen = _choose(view, limits, grid)
+        for margin in (True, False):
+            chosen = _choose(view, [*view.latency_limits(service, margin=margin), *rules], grid)
             if chosen is not None:
                 return chosen
-    for grid in grids:
-        inside = _inside(rules, grid)
-        if inside:
-            return best(inside, view.headroom, view.headroom_ceiling)
+    for kept in (rules, [view.memory_rule()]):
+        for grid in grids:
+            inside = _inside(kept, grid)
+            if inside:
+                return best(inside, view.headroom, view.headroom_ceiling)
     return None
 
 

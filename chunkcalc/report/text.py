@@ -110,25 +110,20 @@ def _head(answer: Answer) -> list[Line]:
     certainty = " (certain: the floor already fails)" if answer.certain else ""
     subject = f"{deployment.model.id}, {deployment.precision.weights} weights, on {gpus} x {deployment.hardware.id}"
     subject += f" under {deployment.engine.name} {deployment.engine.version}"
-    out: list[Line] = [
-        [
-            Segment(answer.verdict.upper().replace("_", " "), style),
-            Segment(f": {MEANING[answer.verdict]}{certainty}"),
-        ]
-    ]
+    name = answer.verdict.upper().replace("_", " ")
+    first, *more = textwrap.wrap(f"{name}: {MEANING[answer.verdict]}{certainty}", WIDTH, subsequent_indent="  ")
+    out: list[Line] = [[Segment(name, style), Segment(first[len(name) :])], *([Segment(row)] for row in more)]
     for reason in answer.reasons[:4]:
         out += [[Segment(row)] for row in textwrap.wrap(reason, WIDTH - 2, initial_indent="- ", subsequent_indent="  ")]
-    return [*out, [Segment(row, "dim") for row in [subject]]]
+    return [*out, *([Segment(row, "dim")] for row in textwrap.wrap(subject, WIDTH))]
 
 
 def _setting(answer: Answer) -> Iterator[Line]:
     workload, window = answer.workload, answer.window
     batch = "" if answer.case.batch is not None else " (the largest that holds)"
-    yield from _wrapped(
-        "requests",
-        f"{format_count(workload.prompt)} prompt + {format_count(workload.output)} output tokens, batch {workload.batch}{batch}",
-    )
-    verb = "judged" if answer.given else "set"
+    lengths = f"{format_count(workload.prompt)} prompt + {format_count(workload.output)} output tokens"
+    yield from _wrapped("requests", f"{lengths}, batch {workload.batch}{batch}")
+    verb = "judged" if answer.given else "set" if answer.holds else "closest"
     decodes = answer.budget - answer.chunk
     parts = (
         f"chunk {format_count(answer.chunk)} + {decodes} decodes" if decodes else f"chunk {format_count(answer.chunk)}"
@@ -150,6 +145,7 @@ def _times(answer: Answer) -> Iterator[Line]:
     floor, expected, slo = answer.floor, answer.expected, answer.slo
     yield [Segment(f"{'':<{LABEL}}{'floor':>9}{'expected':>11}{'band':>8}{'limit':>10}", "bold")]
     per_step = slo.tpot_basis == "step"
+    drafts = answer.workload.draft_tokens
     rows = [
         ("TTFT", floor.ttft_s, expected.ttft_s, answer.ttft_error, slo.ttft, "without queueing"),
         (
@@ -170,6 +166,10 @@ def _times(answer: Answer) -> Iterator[Line]:
         ),
         ("longest gap", floor.itl_s, expected.itl_s, answer.tpot_error, slo.itl, ""),
     ]
+    if drafts and per_step and answer.judged_tpot_s is not None:
+        note = f"with {drafts} drafts"
+        least = floor.step_s / (1 + drafts)
+        rows.insert(2, ("per token", least, answer.judged_tpot_s, answer.tpot_error, slo.tpot, note))
     for name, low, value, band, limit, note in rows:
         if value is None:
             continue
@@ -199,10 +199,10 @@ def _state(value: float, limit: float | None, band: float) -> tuple[str, str]:
 def _chunking(answer: Answer) -> Iterator[Line]:
     parts, expected = answer.chunking, answer.expected
     if expected.itl_s is not None:
-        yield from _wrapped(
-            "chunking",
-            f"stall of every stream per prompt {format_duration(parts.stall_unchunked_s)} -> {format_duration(expected.itl_s)}",
-        )
+        mixed = answer.case.deployment.engine.composition == "mixed"
+        stall = f"{format_duration(parts.stall_unchunked_s)} -> {format_duration(expected.itl_s)}"
+        why = "" if mixed else ": prompts go first, whole"
+        yield from _wrapped("chunking", f"stall of every stream per prompt {stall}{why}")
     yield from _wrapped(
         "" if expected.itl_s is not None else "chunking",
         f"TTFT {format_duration(parts.ttft_unchunked_s)} -> {format_duration(expected.ttft_s)}, prompt rate "
