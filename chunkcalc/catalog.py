@@ -107,9 +107,10 @@ def _load(name: str, folder: str, noun: str, option: str) -> Found:
     if name.endswith(".toml"):
         return Found(_from_file(Path(name), folder, option), f"file {name}")
     wanted = _normal(name)
-    if wanted and wanted != GENERIC and (data_folder(folder) / f"{wanted}.toml").is_file():
+    files = _files(folder)
+    if any(path.stem == wanted for path in files):
         return Found(_shipped(folder, wanted), "id")
-    for path in _files(folder):
+    for path in files:
         # The text is searched before the TOML is parsed: only files that mention the name are read.
         if wanted and wanted in _normal(path.read_text(encoding="utf-8")):
             record = _shipped(folder, path.stem)

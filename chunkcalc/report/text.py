@@ -153,7 +153,7 @@ def _times(answer: Answer) -> Iterator[Line]:
             floor.step_s,
             expected.step_s,
             answer.tpot_error,
-            slo.tpot if per_step else None,
+            slo.tpot if per_step and not drafts else None,
             "",
         ),
         (
