@@ -69,19 +69,37 @@ def recommend(view: Outlook) -> int | None:
     -------
     chunk [token]
     """
-    rules, service = view.rules(view.expected), view.expected
     grids = (view.aligned, range(1, view.longest_chunk + 1))
     for grid in grids:
         for margin in (True, False):
-            chosen = _choose(view, [*view.latency_limits(service, margin=margin), *rules], grid)
+            chosen = _choose(view, _all_limits(view, margin), grid)
             if chosen is not None:
                 return chosen
-    for kept in (rules, [view.memory_rule()]):
+    for kept in (view.rules(view.expected), [view.memory_rule()]):
         for grid in grids:
             inside = _inside(kept, grid)
             if inside:
                 return best(inside, view.headroom, view.headroom_ceiling)
     return None
+
+
+def aligned_best(view: Outlook, *, margin: bool) -> int | None:
+    """The best chunk with an aligned budget that keeps every limit and rule.
+
+    Parameters
+    ----------
+    view : the deployment
+    margin : keep the error bands to spare
+
+    Returns
+    -------
+    chunk [token]
+    """
+    return _choose(view, _all_limits(view, margin), view.aligned)
+
+
+def _all_limits(view: Outlook, margin: bool) -> list[Limit]:
+    return [*view.latency_limits(view.expected, margin=margin), *view.rules(view.expected)]
 
 
 def safe_chunk(view: Outlook, *, margin: bool) -> int | None:
@@ -92,9 +110,8 @@ def safe_chunk(view: Outlook, *, margin: bool) -> int | None:
     view : the deployment
     margin : keep the error bands to spare
     """
-    limits = [*view.rules(view.expected), *view.latency_limits(view.expected, margin=margin)]
     grid = view.aligned
-    index = first([limit.on(grid) for limit in limits], 0, len(grid) - 1)
+    index = first([limit.on(grid) for limit in _all_limits(view, margin)], 0, len(grid) - 1)
     return None if index is None else grid[index]
 
 

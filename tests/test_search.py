@@ -1,0 +1,135 @@
+"""Every search equals brute force, on made-up and on real quantities."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkcalc import search
+from chunkcalc.case import resolve
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.load import Bounds
+from chunkcalc.outlook import outlook
+from chunkcalc.question import Question
+from chunkcalc.search import Limit
+from chunkcalc.window import aligned_best, window
+
+
+def limit_on(values: list[int], value: float) -> Limit:
+    """A limit on arbitrary values, with loose but true bounds."""
+
+    def bounds(low: int, high: int, _: float) -> Bounds:
+        part = values[low : high + 1]
+        slack = 0 if low == high else 1
+        return Bounds(min(part) - slack, max(part) + slack)
+
+    return Limit("value", value, bounds)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=30, max_size=30), min_size=1, max_size=3), st.integers(0, 9))
+def test_first_last_and_gaps_equal_brute_force(rows, value):
+    limits = [limit_on(row, value) for row in rows]
+    good = [c for c in range(30) if all(row[c] <= value for row in rows)]
+    assert search.first(limits, 0, 29) == (good[0] if good else None)
+    assert search.last(limits, 0, 29) == (good[-1] if good else None)
+    assert search.has_gap(limits, 0, 29) == (len(good) < 30)
+
+
+@given(st.lists(st.integers(-5, 9), min_size=1, max_size=40))
+def test_best_is_the_first_highest_score(scores):
+    candidates = range(len(scores))
+    found = search.best(candidates, lambda c: scores[c], lambda low, high: max(scores[low : high + 1]))
+    assert found == scores.index(max(scores))
+
+
+def test_best_of_nothing_and_of_impossible_scores():
+    assert search.best([], lambda c: 1.0, lambda low, high: 1.0) is None
+    assert search.best([1, 2], lambda c: -math.inf, lambda low, high: 0.0) is None
+
+
+def test_an_empty_range_holds_nothing():
+    assert search.first([], 2, 1) is None
+    assert search.has_gap([limit_on([5], 0)], 1, 0) is False
+    assert limit_on([3, 9], 5).holds(0)
+    assert not limit_on([3, 9], 5).holds(1)
+
+
+CASES = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(("llama-3.1-8b", "gemma-3-27b", "gpt-oss-120b", "deepseek-v3", "llama-3.1-70b")),
+        "gpu": st.sampled_from(("h100-sxm", "h200-sxm", "b200", "l40s")),
+        "tp": st.sampled_from((1, 2, 8)),
+        "pp": st.sampled_from((1, 1, 1, 2)),
+        "prompt": st.integers(1, 700),
+        "output": st.integers(2, 600),
+        "batch": st.integers(1, 200),
+        "prefix_hit": st.sampled_from((0.0, 0.0, 0.4)),
+        "engine": st.sampled_from(("vllm", "sglang", "trtllm")),
+        "tpot_basis": st.sampled_from((None, "step", "mean")),
+    }
+)
+
+
+LIMITS_PER_CASE = 20
+
+
+@settings(max_examples=120, deadline=None)
+@given(CASES, st.randoms(use_true_random=False))
+def test_the_window_equals_brute_force_on_thousands_of_random_limits(longest_900, question, rng):
+    """The limits are drawn around what the deployment really does, so that they bind."""
+    try:
+        case = resolve(Question(**question))
+    except ChunkcalcError:
+        return
+    view = outlook(case.deployment, case.workload, case.slo)
+    service, chunks = view.expected, range(1, view.longest_chunk + 1)
+    values = {
+        "ttft": [service.ttft(c) for c in chunks],
+        "tpot": [view.judged_tpot(service, c) for c in chunks],
+        "itl": [service.gap(c) for c in chunks],
+    }
+    ruled = [all(rule.holds(c) for rule in view.rules(service)) for c in chunks]
+    for _ in range(LIMITS_PER_CASE):
+        names = rng.sample(sorted(values), rng.randint(0, 3))
+        slo = {name: rng.choice(values[name]) * rng.uniform(0.8, 1.3) for name in names}
+        view = outlook(case.deployment, case.workload, replace(case.slo, **slo))
+        good = [c for c in chunks if ruled[c - 1] and all(values[name][c - 1] <= slo[name] for name in names)]
+        found = window(view, [*view.latency_limits(view.expected), *view.rules(view.expected)])
+        # A limit that equals a value to the last bit may fall on either side after rounding.
+        close = [c for c in chunks for name in names if abs(values[name][c - 1] / slo[name] - 1) < 1e-12]
+        if not close:
+            assert found.chunk_min == (good[0] if good else None)
+            assert found.chunk_max == (good[-1] if good else None)
+            assert found.gaps == bool(good and len(good) < good[-1] - good[0] + 1)
+
+
+@pytest.fixture(scope="module")
+def longest_900():
+    """Search chunks up to 900 only: brute force over 16,384 would take minutes."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("chunkcalc.outlook.LARGEST_DEFAULT_BUDGET", 900)
+    yield
+    patch.undo()
+
+
+@settings(max_examples=60, deadline=None)
+@given(CASES, st.floats(0.8, 3.0), st.floats(0.8, 3.0))
+def test_the_recommended_chunk_has_the_largest_headroom(longest_900, question, first, second):
+    try:
+        case = resolve(Question(**question))
+    except ChunkcalcError:
+        return
+    view = outlook(case.deployment, case.workload, case.slo)
+    limits = {"ttft": view.expected.ttft(300) * first, "tpot": view.judged_tpot(view.expected, 300) * second}
+    case = resolve(Question(**question, **limits))
+    view = outlook(case.deployment, case.workload, case.slo)
+    rules = view.rules(view.expected)
+    for margin in (True, False):
+        held = [*view.latency_limits(view.expected, margin=margin), *rules]
+        good = [c for c in view.aligned if all(limit.holds(c) for limit in held)]
+        found = aligned_best(view, margin=margin)
+        assert (found is None) == (not good)
+        if good:
+            assert view.headroom(found) == pytest.approx(max(view.headroom(c) for c in good))
