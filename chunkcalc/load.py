@@ -225,10 +225,11 @@ class Service:
             ))  # fmt: skip
         # The mean of the mixed steps lies between their sum's bounds over the chunk counts.
         counts = [max(1, math.ceil(prefill.tokens / c)) for c in (low, high)]
-        shortest = max(self.step(1, prefill.cached, self.b, self.s), prefill.least(low, high) / counts[0])
+        serial = prefill._replace(stages=1)  # `total` is then the plain sum of the steps
+        shortest = max(self.step(1, prefill.cached, self.b, self.s), serial.least(low, high) / counts[0])
         longest = prefill.longest_step(high)
         if not (high > prefill.tokens and self.rate > 1):
-            longest = min(longest, prefill.most(low, high) / counts[1])
+            longest = min(longest, serial.most(low, high) / counts[1])
         least = self._mean_step(self.duty(high), shortest) / self.accepted
         return Bounds(least, self._mean_step(self.duty(low), longest) / self.accepted)
 

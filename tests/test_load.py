@@ -12,15 +12,18 @@ from tests.deployments import deployment
 TIMERS = [StepTimer(deployment("llama-3.1-8b")), StepTimer(deployment("gemma-3-27b", "b200"))]
 
 
-def service(timer=TIMERS[0], *, mixed=True, prompt=4000, output=500, batch=32, accepted=1.0, **more) -> Service:
+def service(
+    timer=TIMERS[0], *, stages=1, mixed=True, prompt=4000, output=500, batch=32, accepted=1.0, **more
+) -> Service:
     workload = Workload(prompt=prompt, output=output, batch=batch, context=prompt + output // 2, **more)
-    return Service(timer.expected, workload, Parallelism(), mixed=mixed, accepted=accepted, request_overhead=0.02)
+    return Service(timer.expected, workload, Parallelism(pp=stages), mixed=mixed, accepted=accepted, request_overhead=0.02)
 
 
 @st.composite
 def services(draw):
     return service(
         draw(st.sampled_from(TIMERS)),
+        stages=draw(st.sampled_from((1, 1, 2))),
         mixed=draw(st.booleans()),
         prompt=draw(st.integers(1, 500)),
         output=draw(st.integers(2, 1000)),

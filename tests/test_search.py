@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from chunkcalc import search
@@ -73,9 +73,10 @@ CASES = st.fixed_dictionaries(
 
 
 LIMITS_PER_CASE = 20
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking a search takes minutes
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120, deadline=None, phases=NO_SHRINKING)
 @given(CASES, st.randoms(use_true_random=False))
 def test_the_window_equals_brute_force_on_thousands_of_random_limits(longest_900, question, rng):
     """The limits are drawn around what the deployment really does, so that they bind."""
