@@ -213,16 +213,15 @@ class Service:
         Parameters
         ----------
         low, high : range [token]
-        limit : unused; `tpot` depends on it too little to stop early
+        limit : bounds may stop at it where prompts go first [s]
         """
         if low == high:
             return Bounds(self.tpot(low), self.tpot(low))
         prefill = self.prefill
         if not self.mixed:
-            return Bounds(*(
-                (self.decode_step + self.rate * time) / self.accepted
-                for time in (prefill.least(low, high), prefill.most(low, high))
-            ))  # fmt: skip
+            rest = (limit * self.accepted - self.decode_step) / self.rate if self.rate else math.inf
+            times = (prefill.least(low, high, rest), prefill.most(low, high, rest))
+            return Bounds(*((self.decode_step + self.rate * time) / self.accepted for time in times))
         # The mean of the mixed steps lies between their sum's bounds over the chunk counts.
         counts = [max(1, math.ceil(prefill.tokens / c)) for c in (low, high)]
         serial = prefill._replace(stages=1)  # `total` is then the plain sum of the steps
@@ -248,8 +247,7 @@ class Service:
         """
         if self.mixed:
             return self.balance / c
-        busy = self.rate * self.prefill.total(c)
-        return busy / (busy + self.decode_step) if busy else 0.0
+        return self._busy_share(self.prefill.total(c)) if self.rate else 0.0
 
     def utilisation_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`utilisation` over chunks low..high.
@@ -257,10 +255,17 @@ class Service:
         Parameters
         ----------
         low, high : range [token]
-        limit : unused
+        limit : bounds may stop at it [1]
         """
         if self.mixed:
             return Bounds(self.balance / high, self.balance / low)
-        times = (self.prefill.least(low, high), self.prefill.most(low, high))
-        busy = [self.rate * time for time in times]
-        return Bounds(*(time / (time + self.decode_step) if time else 0.0 for time in busy))
+        if not self.rate:
+            return Bounds(0.0, 0.0)
+        time = limit / (1 - limit) * self.decode_step / self.rate if limit < 1 else math.inf
+        return Bounds(
+            self._busy_share(self.prefill.least(low, high, time)), self._busy_share(self.prefill.most(low, high, time))
+        )
+
+    def _busy_share(self, prefill: float) -> float:
+        busy = self.rate * prefill
+        return busy / (busy + self.decode_step) if busy < math.inf else 1.0

@@ -104,6 +104,9 @@ class Prefill(NamedTuple):
             return self.total(low)
         count = math.ceil(self.tokens / high)
         enough, summed = limit * self.stages, 0.0
+        cheap = (count - 1) * self.step(low, self.cached, self.b, self.s)
+        if cheap > enough:
+            return cheap / self.stages
         for index in range(count - 1):
             summed += self.step(low, self.cached + index * low, self.b, self.s)
             if summed > enough:
@@ -133,6 +136,12 @@ class Prefill(NamedTuple):
         count = math.ceil(self.tokens / low)
         same = math.ceil(self.tokens / high) == count
         size = min(high, self.tokens)
+        longest = self.longest_step(size)
+        cheap = (count + self.stages - 1) * longest / self.stages
+        if cheap <= limit < math.inf:
+            return cheap
+        if high > 2 * low:
+            return math.inf  # a range this wide is split anyway
         enough, summed = limit * self.stages, 0.0
         for index in range(count - 1 if same else count):
             before = self.cached + min(index * size, self.tokens - 1)
@@ -141,7 +150,7 @@ class Prefill(NamedTuple):
                 return math.inf
         if same:
             summed += self._last(count, low)
-        return (summed + (self.stages - 1) * self.longest_step(size)) / self.stages
+        return (summed + (self.stages - 1) * longest) / self.stages
 
     def _last(self, count: int, c: int) -> float:
         """The last of `count` chunks: what is left after the full ones."""

@@ -11,53 +11,60 @@ from chunkcalc.answer import FEASIBLE, Answer, Remedy
 from chunkcalc.catalog import gpus
 from chunkcalc.disaggregation import Disaggregation
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.outlook import Outlook
 from chunkcalc.question import Question
 from chunkcalc.units import format_count
 
 MOST = 8
 PREFIX_HITS = (0.25, 0.5, 0.75, 0.9)
-REPLICAS = (2, 3, 4, 6, 8)
+FREE: dict[str, Any] = {"chunk": None, "budget": None}
 Ask = Callable[[Question], Answer]
 
 
 class Change(NamedTuple):
-    """A change to try: in words, the fields it sets, and how many replicas it needs."""
+    """A change to try: the fields it sets, and in words, which may name {budget} and {batch}."""
 
     words: str
     set: dict[str, Any]
     replicas: int = 1
 
 
-def remedies(found: Answer, view: Outlook, pools: Disaggregation | None, ask: Ask) -> tuple[Remedy, ...]:
-    """At most eight changes whose answer holds, fewest GPUs first.
+def remedies(found: Answer, pools: Disaggregation | None, ask: Ask) -> tuple[Remedy, ...]:
+    """At most eight changes whose answer holds, fewest GPUs first; one alone where it is free.
 
     Parameters
     ----------
     found : the answer without remedies
-    view : its deployment
     pools : disaggregation that meets the limits, where there is one
     ask : answers a question without looking for remedies
     """
-    question, out = found.case.question, []
-    for family in _families(found, view):
-        remedy = _smallest(question, family, ask)
-        if remedy is not None and (remedy.verdict == FEASIBLE or not found.holds):
-            out.append(remedy)
+    question = found.case.question
+    for change in _settings(found):
+        remedy = _try(question, change, ask)
+        if remedy is not None and remedy.verdict == FEASIBLE:
+            return (remedy,)
+    out = [*_smaller_batch(found, ask)]
+    for family in _families(found):
+        out += _smallest(question, family, ask, found)
+    if not out:
+        out += _smallest(question, _combined(found), ask, found)
     if pools is not None:
         out.append(_apart(pools, found))
     out.sort(key=lambda remedy: remedy.gpus)
     return tuple(out[:MOST])
 
 
-def _smallest(question: Question, family: list[Change], ask: Ask) -> Remedy | None:
-    """The first change of a family, from small to large, that is feasible; else that is marginal."""
-    marginal = None
+def _smallest(question: Question, family: list[Change], ask: Ask, found: Answer) -> list[Remedy]:
+    """The first change of a family, from small to large, that is feasible; else that is marginal.
+
+    A marginal answer is only mended by a feasible one.
+    """
+    marginal: list[Remedy] = []
     for change in family:
         remedy = _try(question, change, ask)
         if remedy is not None and remedy.verdict == FEASIBLE:
-            return remedy
-        marginal = marginal or remedy
+            return [remedy]
+        if remedy is not None and not marginal and not found.holds:
+            marginal = [remedy]
     return marginal
 
 
@@ -66,15 +73,35 @@ def _try(question: Question, change: Change, ask: Ask) -> Remedy | None:
         answer = ask(replace(question, **change.set))
     except ChunkcalcError:
         return None  # such a deployment does not exist: tp beyond the node, a format the GPU lacks
-    if not answer.holds:
-        return None
+    return _remedy(change, answer) if answer.holds else None
+
+
+def _remedy(change: Change, answer: Answer) -> Remedy:
     window = answer.window
     ends = None if window.chunk_min is None or window.chunk_max is None else (window.chunk_min, window.chunk_max)
+    words = change.words.format(budget=format_count(answer.budget), batch=answer.workload.batch)
     return Remedy(
-        change=change.words, set=change.set, verdict=answer.verdict,
+        change=words, set=change.set, verdict=answer.verdict,
         gpus=answer.case.deployment.parallelism.gpus * change.replicas,
         ttft_s=answer.expected.ttft_s, tpot_s=answer.expected.tpot_s, window=ends,
     )  # fmt: skip
+
+
+def _smaller_batch(found: Answer, ask: Ask) -> list[Remedy]:
+    """The largest batch that holds, and as many replicas of it as carry the whole load."""
+    batch = found.workload.batch
+    if batch <= 1:
+        return []
+    answer = ask(replace(found.case.question, **FREE, batch=None))
+    if answer.verdict != FEASIBLE or answer.workload.batch >= batch:
+        return []
+    most = answer.workload.batch
+    out = [_remedy(Change(f"batch {{batch}} instead of {batch}", {**FREE, "batch": most}), answer)]
+    count = math.ceil(batch / most)
+    share = math.ceil(batch / count)
+    change = Change(f"{count} replicas of batch {share}", {**FREE, "batch": share}, count)
+    replicas = _try(found.case.question, change, ask)
+    return out if replicas is None else [*out, replicas]
 
 
 def _apart(pools: Disaggregation, found: Answer) -> Remedy:
@@ -93,51 +120,58 @@ def _apart(pools: Disaggregation, found: Answer) -> Remedy:
     )
 
 
-def _families(found: Answer, view: Outlook) -> Iterator[list[Change]]:
-    """Kinds of change, cheapest first. A new batch or engine is judged at its own best chunk."""
-    question, batch = found.case.question, found.workload.batch
-    free: dict[str, Any] = {"chunk": None, "budget": None}
-    kept = {**free, "batch": batch or None}
+def _kept(found: Answer) -> dict[str, Any]:
+    """A changed deployment keeps the batch and finds its own chunk."""
+    return {**FREE, "batch": found.workload.batch or None}
+
+
+def _settings(found: Answer) -> Iterator[Change]:
+    """Changes of the engine's settings alone."""
+    kept = _kept(found)
     if found.given:
-        yield [Change("let the chunk be chosen", kept)]
+        yield Change(f"budget {{budget}} instead of {format_count(found.budget)}", kept)
     if found.case.deployment.engine.composition == "prefill_first":
-        yield [
-            Change(
-                "mix decodes into prompt chunks (--enable-mixed-chunk)",
-                {**kept, "mixed_chunk": True},
-            )
-        ]
-    yield [Change(f"batch {size} instead of {batch}", {**free, "batch": size}) for size in _smaller(batch)]
+        words = "mix decodes into prompt chunks (--enable-mixed-chunk), budget {budget}"
+        yield Change(words, {**kept, "mixed_chunk": True})
+
+
+def _families(found: Answer) -> Iterator[list[Change]]:
+    """Kinds of change on the same deployment or on a larger one, each from small to large."""
+    question, kept = found.case.question, _kept(found)
+    precision = found.case.deployment.precision
     yield [
         Change(f"prefix cache that holds {100 * hit:.0f}% of each prompt", {**kept, "prefix_hit": hit})
         for hit in PREFIX_HITS
         if hit > question.prefix_hit
     ]
-    precision = found.case.deployment.precision
     if precision.kv == "bf16":
         yield [Change("fp8 KV cache", {**kept, "kv": "fp8"})]
-    if precision.weights == "bf16":
-        yield [Change(f"{name} weights", {**kept, "weights": name}) for name in ("fp8", "nvfp4", "int4")]
-    elif precision.weights in ("fp8", "fp8_block"):
-        yield [Change("nvfp4 weights", {**kept, "weights": "nvfp4"})]
+    yield [Change(f"{name} weights", {**kept, "weights": name}) for name in _lighter(precision.weights)]
     node = found.case.deployment.hardware.link.gpus_per_node
     yield [Change(f"tensor parallel {tp}", {**kept, "tp": tp}) for tp in _doublings(question.tp, node)]
-    if batch > 1:
-        yield [
-            Change(
-                f"{n} replicas of batch {math.ceil(batch / n)}",
-                {**free, "batch": math.ceil(batch / n)},
-                n,
-            )
-            for n in REPLICAS
-            if n <= batch
-        ]
     yield [Change(f"{name} instead", {**kept, "gpu": name}) for name in _faster(found)]
 
 
-def _smaller(batch: int) -> list[int]:
-    """Batches below this one, largest first, about an eighth apart."""
-    return sorted({batch * eighths // 8 for eighths in range(1, 8)} - {0, batch}, reverse=True)
+def _combined(found: Answer) -> list[Change]:
+    """Two changes at once, tried where none alone is enough."""
+    kept, question = _kept(found), found.case.question
+    node = found.case.deployment.hardware.link.gpus_per_node
+    degrees = _doublings(question.tp, node)
+    out = [
+        Change(f"{name} weights and fp8 KV cache", {**kept, "weights": name, "kv": "fp8"})
+        for name in _lighter(found.case.deployment.precision.weights)
+    ]
+    for name in _lighter(found.case.deployment.precision.weights):
+        words = "tensor parallel {tp}, {name} weights"
+        out += [Change(words.format(tp=tp, name=name), {**kept, "tp": tp, "weights": name}) for tp in degrees]
+    for gpu in _faster(found):
+        out += [Change(f"tensor parallel {tp} on {gpu}", {**kept, "tp": tp, "gpu": gpu}) for tp in degrees]
+    return out
+
+
+def _lighter(weights: str) -> tuple[str, ...]:
+    """Formats with fewer bytes per weight that engines serve widely."""
+    return {"bf16": ("fp8", "nvfp4", "int4"), "fp8": ("nvfp4",), "fp8_block": ("nvfp4",)}.get(weights, ())
 
 
 def _doublings(tp: int, node: int) -> list[int]:

@@ -77,7 +77,7 @@ def answer(question: Question, *, with_remedies: bool = True) -> Answer:
     found = _assemble(case, view, timer, verdict, given is not None, largest)
     if not with_remedies or found.verdict == "feasible":
         return found
-    return replace(found, remedies=remedies(found, view, verdict.pools, _again))
+    return replace(found, remedies=remedies(found, verdict.pools, _again))
 
 
 def _again(question: Question) -> Answer:

@@ -26,9 +26,7 @@ def test_leaving_out_bytes_per_element_is_the_documented_trap():
     assert eq.optimal_chunk(RIDGE, eq.weight_bytes(PSI, 2), kv, PSI, 64) == pytest.approx(547, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("load", "published"), [((32, 2048), (460, 374, 256)), ((128, 8192), (2899, 2310, 1456))]
-)
+@pytest.mark.parametrize(("load", "published"), [((32, 2048), (460, 374, 256)), ((128, 8192), (2899, 2310, 1456))])
 def test_quadratic_optimum_is_the_published_one(load, published):
     b, s = load
     W = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)

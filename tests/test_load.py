@@ -16,7 +16,9 @@ def service(
     timer=TIMERS[0], *, stages=1, mixed=True, prompt=4000, output=500, batch=32, accepted=1.0, **more
 ) -> Service:
     workload = Workload(prompt=prompt, output=output, batch=batch, context=prompt + output // 2, **more)
-    return Service(timer.expected, workload, Parallelism(pp=stages), mixed=mixed, accepted=accepted, request_overhead=0.02)
+    return Service(
+        timer.expected, workload, Parallelism(pp=stages), mixed=mixed, accepted=accepted, request_overhead=0.02
+    )
 
 
 @st.composite

@@ -119,6 +119,6 @@ def test_expert_parallelism_waits_for_the_busiest_rank():
 def test_drafts_cost_their_own_pass():
     plain, drafted = StepTimer(deployment()), StepTimer(deployment(), drafts=3)
     assert drafted.expected(0, 0, 16, 2000) > plain.expected(0, 0, 64, 500)
-    assert drafted.floor(0, 0, 16, 2000) == pytest.approx(
-        StepTimer(deployment()).floor(0, 0, 16, 2000), rel=0.2
-    ), "a floor reads weights and cache once however many drafts it verifies"
+    assert drafted.floor(0, 0, 16, 2000) == pytest.approx(StepTimer(deployment()).floor(0, 0, 16, 2000), rel=0.2), (
+        "a floor reads weights and cache once however many drafts it verifies"
+    )
