@@ -11,6 +11,7 @@ import csv
 import statistics
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,9 +51,15 @@ def errors(folder: Path) -> list[tuple[dict[str, str], float]]:
 def table(rows: list[tuple[dict[str, str], float]]) -> str:
     """The errors as a Markdown table."""
     groups: dict[str, list[float]] = defaultdict(list)
-    for row, error in rows:
-        for key in ("all", row["gpu"], f"{row['dtype']} weights", row["regime"].replace("_", " ")):
-            groups[key].append(error)
+    keys: list[Callable[[dict[str, str]], str]] = [
+        lambda row: "all",
+        lambda row: GPUS[row["gpu"]],
+        lambda row: f"{DTYPES[row['dtype']]} weights",
+        lambda row: f"regime: {row['regime'].replace('_', ' ')}",
+    ]
+    for key in keys:
+        for row, error in rows:
+            groups[key(row)].append(error)
     lines = ["| steps | n | MAPE % | median % | bias % |", "|---|---|---|---|---|"]
     for key, found in groups.items():
         sizes = [abs(error) for error in found]

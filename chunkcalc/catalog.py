@@ -42,7 +42,12 @@ class Found(NamedTuple):
 
 
 def data_folder(name: str) -> Path:
-    """The folder of shipped profiles: inside the installed package, or at the checkout's top."""
+    """The folder of shipped profiles: inside the installed package, or at the checkout's top.
+
+    Parameters
+    ----------
+    name : `models` or `hardware_profiles`
+    """
     installed = Path(__file__).parent / "_data" / name
     return installed if installed.is_dir() else Path(__file__).parent.parent / name
 

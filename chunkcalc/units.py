@@ -39,6 +39,11 @@ def _positive(value: float, text: str, where: str, hint: str) -> float:
 def parse_duration(text: str, where: str = "duration") -> float:
     """Seconds from `50ms`, `1.5s`, `200us`, `2min`.
 
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+
     >>> parse_duration("50ms"), parse_duration("1.5s")
     (0.05, 1.5)
     """
@@ -52,6 +57,12 @@ def parse_duration(text: str, where: str = "duration") -> float:
 
 def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
     """A whole number of tokens or requests from `4096`, `8k` (8000) or `32Ki` (32768).
+
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+    minimum : the smallest value allowed
 
     >>> parse_count("8k"), parse_count("32Ki"), parse_count("8K"), parse_count("2_048")
     (8000, 32768, 8192, 2048)
@@ -73,6 +84,12 @@ def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
 def parse_rate(text: str, unit: str, where: str) -> float:
     """A rate in base units per second from `3.35TB/s` (unit `B/s`) or `989TFLOP/s`.
 
+    Parameters
+    ----------
+    text : what the user wrote
+    unit : the unit it must end in
+    where : the option it stands in, for the error
+
     >>> parse_rate("16GB/s", "B/s", "--link")
     16000000000.0
     """
@@ -87,6 +104,12 @@ def parse_rate(text: str, unit: str, where: str) -> float:
 
 def parse_fraction(text: str, where: str, *, low: float = 0.0, high: float = 1.0) -> float:
     """A fraction from `0.9` or `90%`, between low and high.
+
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+    low, high : range, both included
 
     >>> parse_fraction("90%", "--memory-fraction")
     0.9
@@ -104,6 +127,10 @@ def parse_fraction(text: str, where: str, *, low: float = 0.0, high: float = 1.0
 def format_duration(seconds: float | None) -> str:
     """Three significant digits with the unit that reads best.
 
+    Parameters
+    ----------
+    seconds : a duration; None prints as a dash [s]
+
     >>> format_duration(0.0123456), format_duration(1.5), format_duration(None)
     ('12.3 ms', '1.50 s', '-')
     """
@@ -120,6 +147,10 @@ def format_duration(seconds: float | None) -> str:
 def format_bytes(count: float) -> str:
     """Three significant digits in powers of 1024.
 
+    Parameters
+    ----------
+    count : a size [byte]
+
     >>> format_bytes(85520809984)
     '79.6 GiB'
     """
@@ -132,6 +163,10 @@ def format_bytes(count: float) -> str:
 def format_count(value: float) -> str:
     """A whole number with thousands separators.
 
+    Parameters
+    ----------
+    value : the number
+
     >>> format_count(131072)
     '131,072'
     """
@@ -140,6 +175,11 @@ def format_count(value: float) -> str:
 
 def format_si(value: float, unit: str) -> str:
     """Three significant digits with a power-of-1000 prefix.
+
+    Parameters
+    ----------
+    value : the quantity
+    unit : its unit
 
     >>> format_si(3.35e12, "B/s")
     '3.35 TB/s'

@@ -97,7 +97,7 @@ def test_model_names(name, identifier):
 
 
 def test_unknown_names_show_the_three_nearest():
-    with pytest.raises(ChunkcalcError, match="did you mean llama-3.1-70b, .*, .*models list"):
+    with pytest.raises(ChunkcalcError, match=r"did you mean llama-3\.1-70b, .*, .*models list"):
         load_model("lama-3.1-70b")
     with pytest.raises(ChunkcalcError, match="did you mean h200-sxm, "):
         load_hardware("h200x")

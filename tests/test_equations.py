@@ -61,10 +61,10 @@ def test_intensity_at_the_optimal_chunk_on_arrays():
 
 
 def test_sympy_inverts_the_intensity_to_the_optimal_chunk():
-    c, b, Psi, W, K, I = sympy.symbols("c b Psi W K I", positive=True)
-    inverse = sympy.solve(sympy.Eq(eq.intensity(eq.step_flops(c, b, Psi), W, K), I), c)
+    c, b, Psi, W, K, ridge = sympy.symbols("c b Psi W K I", positive=True)
+    inverse = sympy.solve(sympy.Eq(eq.intensity(eq.step_flops(c, b, Psi), W, K), ridge), c)
     assert len(inverse) == 1
-    assert sympy.simplify(inverse[0] - eq.optimal_chunk(I, W, K, Psi, b)) == 0
+    assert sympy.simplify(inverse[0] - eq.optimal_chunk(ridge, W, K, Psi, b)) == 0
 
 
 def test_a_70b_prompt_in_one_chunk_on_eight_h100():

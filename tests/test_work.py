@@ -1,5 +1,7 @@
 """What a step must do, against brute-force sums and published figures."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,8 +110,6 @@ def test_distinct_experts_stay_between_one_draw_and_all(E, n, data):
 
 
 def test_distinct_experts_match_a_simulated_draw():
-    import random
-
     rng = random.Random(0)
     draws = [len({e for _ in range(20) for e in rng.sample(range(128), 8)}) for _ in range(400)]
     assert moe.distinct_experts(128, 8, 20) == pytest.approx(sum(draws) / len(draws), rel=0.01)

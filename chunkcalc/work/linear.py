@@ -49,6 +49,12 @@ def projections(attention: Gqa | Mla, hidden: int, tp: int) -> list[tuple[float,
 
     That expansion is a product with every key it attends to, not with the step's tokens:
     `attention.py` holds it.
+
+    Parameters
+    ----------
+    attention : the kind
+    hidden : hidden size [1]
+    tp : tensor parallel degree [1]
     """
     heads = attention.heads / tp
     if attention.kind == "mla":
@@ -71,12 +77,25 @@ def projections(attention: Gqa | Mla, hidden: int, tp: int) -> list[tuple[float,
 
 
 def kv_heads_per_rank(attention: Gqa, tp: int) -> float:
-    """KV heads on each rank; a head is replicated where there are fewer heads than ranks."""
+    """KV heads on each rank; a head is replicated where there are fewer heads than ranks.
+
+    Parameters
+    ----------
+    attention : the kind
+    tp : tensor parallel degree [1]
+    """
     return max(attention.kv_heads / tp, 1.0)
 
 
 def mlp(ffn: Dense, hidden: int, tp: int) -> list[tuple[float, float]]:
-    """(out, in) of the weights of a dense MLP on one of tp ranks; gate and up are one product."""
+    """(out, in) of the weights of a dense MLP on one of tp ranks; gate and up are one product.
+
+    Parameters
+    ----------
+    ffn : the MLP
+    hidden : hidden size [1]
+    tp : tensor parallel degree [1]
+    """
     width = ffn.intermediate / tp
     return [((2 if ffn.gated else 1) * width, hidden), (hidden, width)]
 

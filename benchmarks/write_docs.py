@@ -1,0 +1,51 @@
+"""Write the generated parts of the documentation.
+
+    python benchmarks/write_docs.py [EVIDENCE_FOLDER]
+
+fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, and,
+where the evidence folder is given, the table of docs/accuracy.md. A test holds the answers to what
+the commands print.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MARK = re.compile(r"<!-- answer: (.*?) -->\n")
+BLOCK = re.compile(r"\A(?:    .*\n|\n(?=    |\n))*")
+
+
+def answered(text: str) -> str:
+    """The text with the output of its command after every `<!-- answer: ... -->`."""
+    head, *parts = MARK.split(text)
+    for command, rest in zip(parts[::2], parts[1::2], strict=True):
+        run = [sys.executable, "-m", "chunkcalc.cli.main", *shlex.split(command)]
+        found = subprocess.run(run, capture_output=True, text=True, check=False)
+        lines = [f"$ chunkcalc {command}", *found.stdout.rstrip().splitlines()]
+        block = "".join(f"    {line}".rstrip() + "\n" for line in lines)
+        head += f"<!-- answer: {command} -->\n{block}{BLOCK.sub('', rest)}"
+    return head
+
+
+def main(arguments: list[str]) -> None:
+    """Rewrite the files in place."""
+    for name in ("README.md",):
+        path = ROOT / name
+        path.write_text(answered(path.read_text()))
+    if arguments:
+        from reference_steps import errors, table  # noqa: PLC0415
+
+        path = ROOT / "docs" / "accuracy.md"
+        head, tail = path.read_text().split("<!-- reference steps -->\n")
+        tail = re.sub(r"\A(\|.*\n)*", "", tail)
+        text = f"{head}<!-- reference steps -->\n{table(errors(Path(arguments[0])))}\n{tail}"
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,151 @@
+"""The program as a user meets it: output, exit codes, errors, speed of its imports."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+FIRST = [
+    "--model",
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "--gpu",
+    "h100",
+    "--prompt",
+    "4k",
+    "--ttft",
+    "1s",
+    "--tpot",
+    "30ms",
+]
+SECOND = [
+    "--model", "llama-3.1-70b", "--gpu", "h100-sxm", "--tp", "4", "--weights", "fp8", "--prompt", "8192",
+    "--output", "1024", "--batch", "32", "--ttft", "2s", "--tpot", "60ms",
+]  # fmt: skip
+FAILING = [*SECOND[:-1], "20ms"]
+MARGINAL = [*SECOND[:-1], "52ms"]
+
+
+def run(*arguments, **options):
+    command = [sys.executable, "-m", "chunkcalc.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+@pytest.mark.parametrize("arguments", [FIRST, SECOND, FAILING], ids=["first", "second", "failing"])
+def test_reports_are_what_they_were(arguments, snapshot):
+    assert run("solve", *arguments).stdout == snapshot
+
+
+def test_the_verbose_report_is_what_it_was(snapshot):
+    assert run("solve", *SECOND, "--verbose").stdout == snapshot
+
+
+@pytest.mark.parametrize("arguments", [FIRST, SECOND, FAILING, [*SECOND, "--engine", "sglang"]])
+def test_a_report_fits_a_terminal(arguments):
+    lines = run("solve", *arguments).stdout.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert len(lines) <= 44
+
+
+def test_exit_codes():
+    assert run("solve", *FIRST).returncode == 0
+    assert run("solve", *FAILING, "--no-remedies").returncode == 1
+    assert run("solve", *MARGINAL, "--no-remedies").returncode == 0
+    assert run("solve", *MARGINAL, "--no-remedies", "--strict").returncode == 1
+    assert run("solve", *FIRST[:-2], "--tpot", "30").returncode == 2
+
+
+def test_json_is_versioned_and_complete():
+    found = run("solve", *SECOND, "--json")
+    data = json.loads(found.stdout)
+    assert data["schema"] == "chunkcalc.solve/1"
+    assert list(data) == [
+        "schema", "inputs", "slo", "textbook", "floor", "expected", "knee", "window", "chunking", "capacity", "verdict",
+        "certain", "needs_disaggregation", "reasons", "remedies", "flags", "warnings",
+    ]  # fmt: skip
+    assert data["slo"] == {"ttft_s": 2.0, "tpot_s": 0.06, "itl_s": None, "tpot_basis": "step"}
+    assert set(data["floor"]) == {"step_s", "decode_step_s", "ttft_s", "tpot_s", "itl_s"}
+    assert set(data["expected"]) == {*data["floor"], "error", "breakdown", "bottleneck"}
+    assert sum(data["expected"]["breakdown"].values()) == pytest.approx(data["expected"]["step_s"])
+    assert data["inputs"]["context"] == {"value": 8704, "from": "prompt + output / 2"}
+    assert data["window"]["budget"] == data["window"]["chunk"] + 32
+    assert data["flags"]["vllm"][:2] == ["--max-num-batched-tokens", str(data["window"]["budget"])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([*FIRST[:-2], "--tpot", "30"], "error: --tpot: '30' has no unit; write a number with a unit"),
+        ([*FIRST, "--chunk", "512", "--budget", "512"], "error: --budget: a chunk and a budget contradict"),
+        ([*FIRST, "--tp", "3"], "error: --tp: tp 3 does not divide"),
+        ([*FIRST, "--link", "16"], "error: --link: '16' has no unit"),
+        ([*FIRST, "--link", "16GB/s,"], "error: --link: '16GB/s,' ends in a comma"),
+        ([*FIRST, "--prefix-hit", "1.5"], "error: --prefix-hit: '1.5' is outside its range"),
+        (["--model", "nothing", *FIRST[2:]], "error: --model: unknown model 'nothing'; did you mean"),
+        (["--model", "/no/such.toml", *FIRST[2:]], "error: --model: cannot read '/no/such.toml'"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_errors_are_one_line_on_stderr_and_nothing_on_stdout(arguments, sentence, as_json):
+    found = run("solve", *arguments, *(["--json"] if as_json else []))
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert found.stderr.startswith(sentence)
+    assert found.stderr.count("\n") == 1
+
+
+def test_missing_and_unknown_options_are_usage_errors():
+    for arguments in (["solve", "--model", "x"], ["solve", *FIRST, "--nonsense"], ["nonsense"]):
+        found = run(*arguments)
+        assert found.returncode == 2
+        assert "Traceback" not in found.stderr
+
+
+def test_other_spellings_and_a_link():
+    same = run("solve", "--model", "llama-3.1-8b", "--gpu", "h100", "--isl", "4k", "--osl", "512", "--json")
+    assert json.loads(same.stdout)["inputs"]["prompt"]["value"] == 4000
+    slow = run("solve", *SECOND, "--link", "16GB/s,20us", "--no-remedies", "--json")
+    assert json.loads(slow.stdout)["inputs"]["link_bandwidth"] == {"value": 16e9, "from": "given"}
+
+
+@pytest.mark.parametrize("name", ["models", "gpus"])
+def test_the_catalogue_is_listed_and_shown(name, snapshot):
+    listed = json.loads(run(name, "list", "--json").stdout)
+    assert listed["schema"] == f"chunkcalc.{name}/1"
+    first = listed[name][0]["id"]
+    assert first in run(name, "list").stdout
+    shown = run(name, "show", first)
+    assert shown.returncode == 0
+    assert max(len(line) for line in shown.stdout.splitlines()) <= 80
+    assert json.loads(run(name, "show", first, "--json").stdout)[name][0]["id"] == first
+    assert run(name, "show", "nothing").returncode == 2
+    assert run(name, "list").stdout == snapshot
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m chunkcalc.cli.main models list | head -1"
+    found = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True)
+    assert "Traceback" not in found.stderr
+    assert found.stdout.startswith("model")
+
+
+def test_version_and_help():
+    assert run("--version").stdout.startswith("chunkcalc 0.")
+    assert "solve" in run("--help").stdout
+    assert "--ttft" in run("solve", "--help").stdout
+
+
+def test_solving_loads_no_heavy_library():
+    code = (
+        "import sys, chunkcalc.cli.main\n"
+        f"sys.argv = ['chunkcalc', 'solve', *{SECOND!r}]\n"
+        "try: chunkcalc.cli.main.main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('sympy', 'scipy', 'numpy', 'yaml', 'rich.table') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_no_colour_codes_in_a_pipe():
+    assert "\x1b" not in run("solve", *FIRST).stdout

@@ -1,0 +1,95 @@
+"""Each file imports only what stands above it in docs/architecture.md."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import chunkcalc
+
+ROOT = Path(chunkcalc.__file__).parent
+DOCS = ROOT.parent / "docs" / "architecture.md"
+ROOMS = {  # heavy libraries and the only files that may import them
+    "sympy": set(),
+    "scipy": set(),
+    "numpy": set(),
+    "yaml": set(),
+    "pydantic": {"schema.py"},
+    "rich": {"report/text.py"},
+    "typer": {"cli/main.py", "cli/solve.py", "cli/models.py", "cli/gpus.py"},
+}
+
+
+def order() -> list[str]:
+    """Module paths in the order of the table of files."""
+    rows = [line.split("|")[1] for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`([^`]+\.py)`", row)]
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, at its top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def file_of(module: str) -> str | None:
+    """The file of a chunkcalc module, as the table writes it."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if module.startswith("chunkcalc.") and candidate.is_file():
+            return candidate.relative_to(ROOT).as_posix()
+    return None
+
+
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+def test_the_table_names_every_file_once():
+    assert sorted(order()) == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_point_upwards(name):
+    place = order().index(name)
+    used = {file_of(module) for module in imports(ROOT / name)} - {None, "__init__.py", name}
+    assert {other for other in used if order().index(other) > place} == set()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_heavy_libraries_stay_in_their_rooms(name):
+    used = {module.split(".")[0] for module in imports(ROOT / name)}
+    assert {library for library in used & set(ROOMS) if name not in ROOMS[library]} == set()
+
+
+def test_only_the_command_line_prints():
+    printing = [name for name in FILES if re.search(r"(?<![\w.])print\(", (ROOT / name).read_text())]
+    assert all(name.startswith("cli/") for name in printing)
+
+
+def test_public_names_are_listed_and_documented():
+    assert sorted(chunkcalc.__all__) == sorted(set(chunkcalc.__all__))
+    for name in chunkcalc.__all__:
+        assert getattr(chunkcalc, name).__doc__
+
+
+def undocumented(item: ast.FunctionDef) -> list[str]:
+    """Arguments that the docstring's parameters do not name."""
+    text = ast.get_docstring(item) or ""
+    arguments = [a.arg for a in (*item.args.posonlyargs, *item.args.args, *item.args.kwonlyargs)]
+    named = re.findall(r"^([\w, ]+) : ", text, re.M)
+    return sorted(set(arguments) - {"self", "cls"} - {word for line in named for word in line.split(", ")})
+
+
+# `ops` is exempt: its arguments are bare numbers x and y, and its docstrings one line.
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("cli/") and name != "ops.py"])
+def test_public_functions_document_every_argument(name):
+    for node in ast.parse((ROOT / name).read_text()).body:
+        for item in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
+                assert not undocumented(item), item.name
