@@ -7,15 +7,17 @@ but decode meets TPOT. Where one of these fails, the cure is other or more hardw
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from chunkcalc.capacity import sequence_bytes
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.records import Deployment, Slo
-from chunkcalc.search import Limit, best, first
+from chunkcalc.search import Limit, last
 
 KV_LINK = 50e9  # one 400 Gb/s network card per unit, the usual least [byte/s]
+CUTS_PER_STAGE = 8  # chunks tried per pipeline stage
 MOST_UNITS = 8  # ratios are searched over 1..8 units on each side
 
 
@@ -96,7 +98,8 @@ def prefill_certificate(view: Outlook, service: Service, slo: Slo, extra: float 
     if slo.ttft is None:
         return False
     limit = Limit("ttft", slo.ttft - extra, alone(view, service).ttft_bounds)
-    return first([limit], 1, view.longest_chunk) is None
+    # Large chunks serve a prompt alone best, so the search starts there.
+    return last([limit], 1, view.longest_chunk) is None
 
 
 def prefill_rate(D: float, W: float) -> float:
@@ -136,12 +139,9 @@ def disaggregate(view: Outlook) -> Disaggregation | None:
     if not service.b or decode_certificate(service, slo) or prefill_certificate(view, service, slo, transfer):
         return None
     prefill = alone(view, service).prefill
-    chunk = best(
-        range(1, prefill.tokens + 1),
-        lambda c: -prefill.total(c),
-        lambda low, high: -prefill.least(low, high),
-    )
-    assert chunk is not None
+    # Alone, a prompt is fastest whole, or in a few even chunks that overlap in the pipeline.
+    cuts = range(1, CUTS_PER_STAGE * prefill.stages + 1)
+    chunk = min({math.ceil(prefill.tokens / cut) for cut in cuts}, key=prefill.total)
     time = prefill.total(chunk)
     ttft = time + transfer + service.request_overhead
     # Without a TTFT limit the queue is held to the utilisation limit instead.

@@ -204,8 +204,7 @@ class Service:
         """The mean of the steps that carry a prompt; several prompts share one where they must."""
         if c > self.prefill.tokens and self.rate > 1:
             return self.prefill.longest_step(min(c, math.ceil(self.balance)))
-        times = self.prefill.steps(c)
-        return sum(times) / len(times)
+        return self.prefill.mean_step(c)
 
     def tpot_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`tpot` over chunks low..high.
@@ -224,7 +223,7 @@ class Service:
             return Bounds(*((self.decode_step + self.rate * time) / self.accepted for time in times))
         # The mean of the mixed steps lies between their sum's bounds over the chunk counts.
         counts = [max(1, math.ceil(prefill.tokens / c)) for c in (low, high)]
-        serial = prefill._replace(stages=1)  # `total` is then the plain sum of the steps
+        serial = prefill.serial()
         shortest = max(self.step(1, prefill.cached, self.b, self.s), serial.least(low, high) / counts[0])
         longest = prefill.longest_step(high)
         if not (high > prefill.tokens and self.rate > 1):

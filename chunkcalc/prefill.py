@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
 
 
-class Prefill(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Prefill:
     """A prompt of which `cached` tokens need no work, processed beside b decodes.
 
     step : time of a step, step(c, p, b, s, prompts) [s]
@@ -30,6 +31,7 @@ class Prefill(NamedTuple):
     b: float
     s: float
     stages: int = 1
+    _summed: dict[int, list[float]] = field(default_factory=dict, repr=False, compare=False)
 
     def chunks(self, c: int) -> list[tuple[int, int]]:
         """(tokens, tokens cached before) of each chunk.
@@ -38,9 +40,7 @@ class Prefill(NamedTuple):
         ----------
         c : chunk [token]
         """
-        return [
-            (min(c, self.tokens - done), self.cached + done) for done in range(0, self.tokens, c)
-        ]  # fmt: skip
+        return [(min(c, self.tokens - done), self.cached + done) for done in range(0, self.tokens, c)]
 
     def steps(self, c: int) -> list[float]:
         """Time of each chunk's step, all pipeline stages together.
@@ -66,8 +66,27 @@ class Prefill(NamedTuple):
         -------
         time [s]
         """
-        times = self.steps(c)
-        return (sum(times) + (self.stages - 1) * max(times)) / self.stages
+        full = self._full(c)
+        last = self._last(full, c)
+        summed = self._sum(c, full) + last
+        if self.stages == 1:
+            return summed
+        longest = max(last, self._at(c, full - 1)) if full else last
+        return (summed + (self.stages - 1) * longest) / self.stages
+
+    def mean_step(self, c: int) -> float:
+        """The mean of the steps of a prompt.
+
+        Parameters
+        ----------
+        c : chunk [token]
+
+        Returns
+        -------
+        time [s]
+        """
+        full = self._full(c)
+        return (self._sum(c, full) + self._last(full, c)) / (full + 1)
 
     def longest_step(self, c: int) -> float:
         """The longest step that carries c prompt tokens: the last full chunk of a prompt.
@@ -102,22 +121,15 @@ class Prefill(NamedTuple):
         """
         if low == high:
             return self.total(low)
-        count = math.ceil(self.tokens / high)
-        enough, summed = limit * self.stages, 0.0
-        cheap = (count - 1) * self.step(low, self.cached, self.b, self.s)
-        if cheap > enough:
-            return cheap / self.stages
-        for index in range(count - 1):
-            summed += self.step(low, self.cached + index * low, self.b, self.s)
-            if summed > enough:
-                return summed / self.stages
-        last = (
-            self._last(count, high)
-            if math.ceil(self.tokens / low) == count
-            else self.step(1, self.cached, self.b, self.s)
-        )
-        longest = max(last, self.step(min(low, self.tokens), self.cached, self.b, self.s))
-        return (summed + last + (self.stages - 1) * longest) / self.stages
+        first = self.step(min(low, self.tokens), self.cached, self.b, self.s)
+        full = self._full(high)
+        cheap = full * first / self.stages
+        if cheap > limit:
+            return cheap
+        same = self._full(low) == full
+        last = self._last(full, high) if same else self.step(1, self.cached, self.b, self.s)
+        summed = self._sum(low, full) + last
+        return (summed + (self.stages - 1) * max(last, first)) / self.stages
 
     def most(self, low: int, high: int, limit: float = math.inf) -> float:
         """An upper bound of `total` over chunks low..high; exact for a single chunk.
@@ -133,26 +145,42 @@ class Prefill(NamedTuple):
         """
         if low == high:
             return self.total(low)
-        count = math.ceil(self.tokens / low)
-        same = math.ceil(self.tokens / high) == count
-        size = min(high, self.tokens)
+        full, size = self._full(low), min(high, self.tokens)
         longest = self.longest_step(size)
-        cheap = (count + self.stages - 1) * longest / self.stages
+        cheap = (full + self.stages) * longest / self.stages
         if cheap <= limit < math.inf:
             return cheap
         if high > 2 * low:
             return math.inf  # a range this wide is split anyway
-        enough, summed = limit * self.stages, 0.0
-        for index in range(count - 1 if same else count):
-            before = self.cached + min(index * size, self.tokens - 1)
-            summed += self.step(size, before, self.b, self.s)
-            if summed > enough:
-                return math.inf
-        if same:
-            summed += self._last(count, low)
+        fewest = self._full(high)
+        if fewest == full:
+            summed = self._sum(size, full) + self._last(full, low)
+        else:
+            # Every further chunk is at most one of this size at the very end of the prompt.
+            end = self.step(size, self.cached + self.tokens - 1, self.b, self.s)
+            summed = self._sum(size, fewest + 1) + (full - fewest) * end
         return (summed + (self.stages - 1) * longest) / self.stages
 
-    def _last(self, count: int, c: int) -> float:
-        """The last of `count` chunks: what is left after the full ones."""
-        done = min((count - 1) * c, self.tokens - 1)
+    def serial(self) -> Prefill:
+        """The same prompt with `total` the plain sum of its steps, whatever the stages."""
+        return replace(self, stages=1)
+
+    def _full(self, c: int) -> int:
+        """Full chunks before the last one."""
+        return math.ceil(self.tokens / c) - 1
+
+    def _at(self, c: int, index: int) -> float:
+        """The step of full chunk `index`."""
+        return self.step(c, self.cached + index * c, self.b, self.s)
+
+    def _sum(self, c: int, count: int) -> float:
+        """The first `count` full chunks together; every prefix sum is remembered."""
+        sums = self._summed.setdefault(c, [0.0])
+        while len(sums) <= count:
+            sums.append(sums[-1] + self._at(c, len(sums) - 1))
+        return sums[count]
+
+    def _last(self, full: int, c: int) -> float:
+        """What is left after `full` chunks of c tokens."""
+        done = min(full * c, self.tokens - 1)
         return self.step(self.tokens - done, self.cached + done, self.b, self.s)

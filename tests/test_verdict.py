@@ -49,7 +49,9 @@ CASES = {
          "engine": "sglang"},
         "disaggregate", True,
     ),
-    "scale up, decodes": ({**LARGE, "tp": 4, "prompt": 8000, "batch": 32, "ttft": 1.0, "tpot": 0.02}, "scale_up", False),
+    "scale up, decodes": (
+        {**LARGE, "tp": 4, "prompt": 8000, "batch": 32, "ttft": 1.0, "tpot": 0.02}, "scale_up", False,
+    ),
     "scale up, decodes, certain": (
         {**LARGE, "tp": 4, "prompt": 8000, "batch": 8, "ttft": 1.0, "tpot": 0.01}, "scale_up", True,
     ),
