@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc import counts, ops
-from chunkcalc.records import Deployment, Gqa, LayerGroup, Moe, Workload
-from chunkcalc.work.attention import kv_row_bytes, visible
+from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
+from chunkcalc.work import attention
 
 GIB = 2**30
 GRAPH_BYTES = 1.0 * GIB  # captured CUDA graphs: 0.5-3 GB seen
@@ -63,12 +63,13 @@ def activation_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
 
 def _layer_activations(deployment: Deployment, group: LayerGroup, n: Any) -> Any:
     hidden, parallelism = deployment.model.hidden, deployment.parallelism
-    attention, ffn = group.attention, group.ffn
-    if isinstance(attention, Gqa):
-        heads = (attention.heads + 2 * attention.kv_heads) * attention.head_dim
-    else:
-        heads = attention.heads * (2 * attention.nope + attention.rope + attention.v_head_dim)
-    width = 4 * hidden + heads / parallelism.tp
+    ffn = group.ffn
+    width = 4 * hidden + attention.width(group.attention, parallelism.tp)
+    if isinstance(group.attention, Mla):
+        # An expanded prompt holds keys and values of every head.
+        width += group.attention.heads * (group.attention.nope + group.attention.v_head_dim) / parallelism.tp
+    if isinstance(ffn, Absent):
+        return 2 * n * width
     if not isinstance(ffn, Moe):
         return 2 * n * (width + 2 * ffn.intermediate / parallelism.tp)
     slice_width = ffn.intermediate * parallelism.ep / parallelism.stage_gpus
@@ -88,12 +89,8 @@ def sequence_bytes(deployment: Deployment, s: Any) -> Any:
     -------
     cache [byte]
     """
-    parallelism, kv = deployment.parallelism, deployment.precision.kv
-    total: Any = 0.0
-    for group in deployment.model.layers:
-        row = kv_row_bytes(group.attention, kv, parallelism.tp)
-        total = total + group.count * row * visible(group.attention, s)
-    return total / parallelism.pp
+    parallelism = deployment.parallelism
+    return counts.sequence_bytes(deployment.model, deployment.precision.kv, parallelism.tp, s) / parallelism.pp
 
 
 def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:

@@ -12,7 +12,8 @@ from chunkcalc.engines import ENGINES, engine_for
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.precision import check_arithmetic, precision_for
 from chunkcalc.question import Question, check
-from chunkcalc.records import Deployment, Engine, Gqa, Hardware, Model, Moe, Parallelism, Slo, Workload
+from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallelism, Slo, Workload
+from chunkcalc.work import attention
 
 DEFAULT_OUTPUT = 512
 DEFAULT_ACCEPTANCE = 0.7  # assumed when drafts are given without a measured acceptance
@@ -186,15 +187,15 @@ def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardwar
             "--tp" if parallelism.dp == 1 else "--attention-dp", f"stay within {node}, and use --pp across nodes",
         )  # fmt: skip
     for group in model.layers:
-        attention = group.attention
-        if attention.heads % tp:
+        heads, kv_heads = attention.heads(group.attention), attention.kv_heads(group.attention)
+        if heads % tp:
             raise ChunkcalcError(
-                f"tp {tp} does not divide the {attention.heads} attention heads of {model.id}",
-                "--tp", f"choose from {', '.join(str(n) for n in range(1, node + 1) if attention.heads % n == 0)}",
+                f"tp {tp} does not divide the {heads} attention heads of {model.id}",
+                "--tp", f"choose from {', '.join(str(n) for n in range(1, node + 1) if heads % n == 0)}",
             )  # fmt: skip
-        if isinstance(attention, Gqa) and attention.kv_heads % tp and tp % attention.kv_heads:
+        if kv_heads and kv_heads % tp and tp % kv_heads:
             raise ChunkcalcError(
-                f"tp {tp} neither divides nor is a multiple of the {attention.kv_heads} KV heads of {model.id}",
+                f"tp {tp} neither divides nor is a multiple of the {kv_heads} KV heads of {model.id}",
                 "--tp", "choose a power of two",
             )  # fmt: skip
         if ep > 1 and isinstance(group.ffn, Moe) and group.ffn.experts % ep:

@@ -16,13 +16,18 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import (
     KV_BYTES,
     WEIGHT_BYTES,
+    Absent,
     Allreduce,
+    Compressed,
+    Delta,
     Dense,
     Efficiency,
     Gqa,
     Hardware,
+    Indexer,
     LayerGroup,
     Link,
+    Mamba2,
     Mla,
     Model,
     Moe,
@@ -30,8 +35,13 @@ from chunkcalc.records import (
 
 MAX_BYTES = 16 * 2**20  # of a profile: anything larger is not one
 GENERIC = "generic"
-_SHARED_FORMS = frozenset(("elementwise", "mla_absorb", "unified_attention"))  # the same on every GPU
-_KINDS: Mapping[str, Any] = {"gqa": Gqa, "mla": Mla, "dense": Dense, "moe": Moe}
+_SHARED_FORMS = frozenset(
+    ("elementwise", "mla_absorb", "unified_attention", "indexer", "recurrent_prefill", "recurrent_decode", "mla_sparse")
+)  # the same on every GPU
+_KINDS: Mapping[str, Any] = {
+    "gqa": Gqa, "mla": Mla, "compressed": Compressed, "delta": Delta, "mamba2": Mamba2, "none": Absent,
+    "dense": Dense, "moe": Moe,
+}  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -204,7 +214,10 @@ def model_from(data: Mapping[str, Any]) -> Model:
 
 
 def _kind(data: Mapping[str, Any]) -> Any:
-    return _KINDS[data["kind"]](**data)
+    fields = dict(data)
+    if "indexer" in fields:
+        fields["indexer"] = Indexer(**fields["indexer"])
+    return _KINDS[data["kind"]](**fields)
 
 
 def hardware_from(data: Mapping[str, Any]) -> Hardware:

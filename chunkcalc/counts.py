@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from chunkcalc.records import WEIGHT_BYTES, Gqa, LayerGroup, Mla, Model, Moe, Parallelism, Precision
-from chunkcalc.work.attention import kv_row_bytes
-from chunkcalc.work.linear import mlp, projections
+from chunkcalc.records import WEIGHT_BYTES, Dense, LayerGroup, Model, Moe, Parallelism, Precision
+from chunkcalc.work import attention
+from chunkcalc.work.linear import mlp, per_layer_embedding
+from chunkcalc.work.moe import routes
+
+LONG = 2**24  # tokens: longer than any window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +33,19 @@ def layer_parameters(group: LayerGroup, hidden: int) -> LayerParameters:
     group : the kind of layer
     hidden : hidden size [1]
     """
-    attention = sum(out * inner for out, inner in projections(group.attention, hidden, 1))
-    if isinstance(group.attention, Mla):
-        mla = group.attention
-        attention += mla.kv_lora * mla.heads * (mla.nope + mla.v_head_dim)
+    mixing = sum(out * inner for out, inner in attention.projections(group.attention, hidden, 1))
+    mixing += attention.other_parameters(group.attention)
     ffn = group.ffn
     if not isinstance(ffn, Moe):
-        return LayerParameters(attention=attention, dense=sum(out * inner for out, inner in mlp(ffn, hidden, 1)))
+        dense = sum(out * inner for out, inner in mlp(ffn, hidden, 1)) if isinstance(ffn, Dense) else 0.0
+        return LayerParameters(attention=mixing, dense=dense)
     matrices, width = (3 if ffn.gated else 2), ffn.latent or hidden
     one = matrices * width * ffn.intermediate
     latent = 2 * hidden * ffn.latent if ffn.latent else 0
     return LayerParameters(
-        attention=attention,
+        attention=mixing,
         experts=ffn.experts * one,
-        experts_active=ffn.top_k * one,
+        experts_active=routes(ffn) * one,
         shared=matrices * hidden * ffn.shared_intermediate + latent,
         router=hidden * ffn.experts,
     )
@@ -63,7 +66,30 @@ def parameters(model: Model) -> float:
     for group in model.layers:
         part = layer_parameters(group, model.hidden)
         total += group.count * (part.attention + part.dense + part.experts + part.shared + part.router)
-    return total + model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
+    return total + embedding_parameters(model) + per_layer_parameters(model)
+
+
+def embedding_parameters(model: Model) -> float:
+    """Embedding tables and output head [1].
+
+    Parameters
+    ----------
+    model : the model
+    """
+    own = model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
+    return own + model.vocab * model.layer_count * model.per_layer_embedding
+
+
+def per_layer_parameters(model: Model) -> float:
+    """Matrices that add each layer's own embedding [1].
+
+    Parameters
+    ----------
+    model : the model
+    """
+    return model.layer_count * sum(
+        rows * columns for rows, columns in per_layer_embedding(model.per_layer_embedding, model.hidden)
+    )
 
 
 def matmul_parameters(model: Model) -> float:
@@ -81,7 +107,7 @@ def matmul_parameters(model: Model) -> float:
     for group in model.layers:
         part = layer_parameters(group, model.hidden)
         total += group.count * (part.attention + part.dense + part.experts_active + part.shared + part.router)
-    return total
+    return total + per_layer_parameters(model)
 
 
 def active_parameters(model: Model) -> float:
@@ -110,7 +136,7 @@ def weight_bytes(model: Model, precision: Precision) -> float:
     -------
     weights [byte]
     """
-    total = 2.0 * model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
+    total = 2.0 * (embedding_parameters(model) + per_layer_parameters(model))
     for group in model.layers:
         part = layer_parameters(group, model.hidden)
         total += group.count * (
@@ -144,7 +170,7 @@ def gpu_weight_bytes(model: Model, precision: Precision, parallelism: Parallelis
 
 
 def kv_bytes_per_token(model: Model, kv: str, tp: int = 1) -> float:
-    """KV cache that grows with every token of context, on one of tp ranks, all layers.
+    """Cache that grows with every token of a long context, on one of tp ranks, all layers.
 
     Parameters
     ----------
@@ -156,13 +182,11 @@ def kv_bytes_per_token(model: Model, kv: str, tp: int = 1) -> float:
     -------
     bytes per token [byte]
     """
-    return sum(
-        group.count * kv_row_bytes(group.attention, kv, tp) for group in model.layers if not _bounded(group.attention)
-    )
+    return sum(group.count * attention.growth_bytes(group.attention, kv, tp) for group in model.layers)
 
 
 def fixed_bytes_per_sequence(model: Model, kv: str, tp: int = 1) -> float:
-    """Cache of a long sequence that does not grow: full windows and chunks, on one of tp ranks.
+    """Cache of a long sequence that does not grow: full windows, states, on one of tp ranks.
 
     Parameters
     ----------
@@ -174,11 +198,24 @@ def fixed_bytes_per_sequence(model: Model, kv: str, tp: int = 1) -> float:
     -------
     bytes per sequence [byte]
     """
-    return sum(
-        group.count * kv_row_bytes(group.attention, kv, tp) * _bounded(group.attention) for group in model.layers
-    )
+    return float(sequence_bytes(model, kv, tp, LONG) - LONG * kv_bytes_per_token(model, kv, tp))
 
 
-def _bounded(attention: Gqa | Mla) -> int:
-    """Tokens that a layer keeps at most; 0 where it keeps all."""
-    return (attention.window or attention.chunk or 0) if isinstance(attention, Gqa) else 0
+def sequence_bytes(model: Model, kv: str, tp: int, s: Any) -> Any:
+    """Cache and states of one sequence of s tokens on one of tp ranks, all layers.
+
+    Parameters
+    ----------
+    model : the model
+    kv : KV format
+    tp : tensor parallel degree [1]
+    s : context [token]
+
+    Returns
+    -------
+    bytes [byte]
+    """
+    total: Any = 0.0
+    for group in model.layers:
+        total = total + group.count * attention.cache_bytes(group.attention, kv, tp, s)
+    return total

@@ -53,9 +53,10 @@ def precision_for(model: Model, weights: str | None = None, kv: str | None = Non
     if chosen == "fp8" and model.weights == "fp8_block":
         chosen = "fp8_block"  # the checkpoint's fp8 is the block-scaled one
     unquantised = model.unquantised.get(cast(Format, chosen), ())
+    own = model.formats if chosen == model.weights else {}
 
     def of(part: Part) -> Format:
-        return "bf16" if part in unquantised else cast(Format, chosen)
+        return "bf16" if part in unquantised else own.get(part, cast(Format, chosen))
 
     return Precision(
         weights=cast(Format, chosen), kv=cast(KvFormat, cache),

@@ -19,14 +19,15 @@ Fraction = Annotated[float, Interval(ge=0, le=1)]
 Name = Annotated[str, Len(1, 200)]
 Text = Annotated[str, Len(1, 2000)]
 
-Format = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "mxfp4", "nvfp4"]
+Format = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "int4_g32", "mxfp4", "nvfp4"]
 KvFormat = Literal["bf16", "fp8"]
 Part = Literal["attention", "dense", "experts", "shared"]
 
-# Bytes per weight with scales: int4 in groups of 128 (fp16 scale, packed zero point), MXFP4 in
+# Bytes per weight with scales: int4 in groups of 128 or 32 (fp16 scale, packed zero point), MXFP4 in
 # blocks of 32 (8-bit scale), NVFP4 in blocks of 16 (8-bit scale); OCP MX specification 1.0.
 WEIGHT_BYTES: Mapping[str, float] = {
-    "bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "int4": 0.52, "mxfp4": 0.53125, "nvfp4": 0.5625,
+    "bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "int4": 0.52, "int4_g32": 0.5625,
+    "mxfp4": 0.53125, "nvfp4": 0.5625,
 }  # fmt: skip
 KV_BYTES: Mapping[str, float] = {"bf16": 2.0, "fp8": 1.0}
 
@@ -36,9 +37,26 @@ STRICT = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Indexer:
+    """Small heads that score every cached token and pick the keys that attention reads."""
+
+    __pydantic_config__ = STRICT
+    heads: Count
+    dim: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gqa:
-    """Grouped-query attention, with or without a sliding window (`window` tokens back) or chunks
-    (`chunk`: positions see only their own block of that many tokens)."""
+    """Grouped-query attention.
+
+    window : sliding window, tokens back that a query sees, itself included [token]
+    chunk : positions see only their own block of that many tokens [token]
+    gate : an output gate as wide as the queries
+    shares_kv : no keys and values of its own, the cache of an earlier layer is read
+    k_is_v : one projection gives keys and values
+    top_k, indexer : only the best keys are read [token], picked by this layer's indexer or, where
+        it has none, by an earlier layer's
+    """
 
     __pydantic_config__ = STRICT
     kind: Literal["gqa"] = "gqa"
@@ -50,11 +68,19 @@ class Gqa:
     chunk: Count | None = None
     gate: bool = False
     shares_kv: bool = False
+    k_is_v: bool = False
+    top_k: Count | None = None
+    indexer: Indexer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mla:
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): one latent per token is cached."""
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): one latent per token is cached.
+
+    q_lora : rank of the queries; None projects them directly [1]
+    gate : an output gate as wide as the values
+    top_k, indexer : as in Gqa
+    """
 
     __pydantic_config__ = STRICT
     kind: Literal["mla"] = "mla"
@@ -64,6 +90,71 @@ class Mla:
     nope: Count
     rope: Count
     v_head_dim: Count
+    gate: bool = False
+    top_k: Count | None = None
+    indexer: Indexer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compressed:
+    """DeepSeek V4: a raw window and one cached entry per `ratio` tokens before it (none: window only).
+
+    q_lora, o_lora, o_groups : ranks of queries and grouped output, groups [1]
+    top_k, indexer : as in Gqa, over compressed entries
+    hyper_connections : copies of the residual stream [1]
+    """
+
+    __pydantic_config__ = STRICT
+    kind: Literal["compressed"] = "compressed"
+    heads: Count
+    head_dim: Count
+    q_lora: Count
+    o_lora: Count
+    o_groups: Count
+    window: Count
+    ratio: Count | None = None
+    top_k: Count | None = None
+    indexer: Indexer | None = None
+    hyper_connections: Whole = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """Gated delta rule: Gated DeltaNet (`gdn`) or Kimi delta attention (`kda`)."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["delta"] = "delta"
+    style: Literal["gdn", "kda"] = "gdn"
+    key_heads: Count
+    key_dim: Count
+    value_heads: Count
+    value_dim: Count
+    conv: Count = 4
+    full_gate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mamba2:
+    """A Mamba-2 state-space layer."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["mamba2"] = "mamba2"
+    heads: Count
+    head_dim: Count
+    state: Count
+    groups: Count = 1
+    conv: Count = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """A layer without attention, or without a feed-forward part."""
+
+    __pydantic_config__ = STRICT
+    kind: Literal["none"] = "none"
+
+
+Attention = Gqa | Mla | Compressed | Delta | Mamba2 | Absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +170,8 @@ class Dense:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moe:
     """A mixture of experts: `top_k` of `experts` per token, plus shared experts of a total width;
-    `latent` is the width the experts run at where it differs from the hidden size."""
+    `latent` is the width the experts run at where it differs from the hidden size. Some of a
+    token's top_k routes may lead to `identity_experts`, which do nothing."""
 
     __pydantic_config__ = STRICT
     kind: Literal["moe"] = "moe"
@@ -88,6 +180,7 @@ class Moe:
     intermediate: Count
     shared_intermediate: Whole = 0
     latent: Count | None = None
+    identity_experts: Whole = 0
     gated: bool = True
 
 
@@ -97,16 +190,18 @@ class LayerGroup:
 
     __pydantic_config__ = STRICT
     count: Count
-    attention: Gqa | Mla
-    ffn: Dense | Moe
+    attention: Attention
+    ffn: Dense | Moe | Absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """An architecture and the precision its checkpoint ships in.
 
-    `unquantised` names, per weight format, the parts that stay 16-bit in such checkpoints; head,
-    embedding, norms and routers always do.
+    `weights` is the format the checkpoint ships in, `formats` what parts of it use instead;
+    `unquantised` names, per weight format, the parts that stay 16-bit in such checkpoints. Head,
+    embedding, norms and routers always are. `per_layer_embedding` is the width of an embedding
+    that every layer adds of its own (Gemma 3n and 4).
     """
 
     __pydantic_config__ = STRICT
@@ -121,8 +216,10 @@ class Model:
     tied_embeddings: bool = False
     max_position: Count
     mtp_layers: Whole = 0
+    per_layer_embedding: Whole = 0
     weights: Format = "bf16"
     kv: KvFormat = "bf16"
+    formats: Mapping[Part, Format] = field(default_factory=dict)
     unquantised: Mapping[Format, tuple[Part, ...]] = field(default_factory=dict)
     published_params: Positive | None = None
     published_active_params: Positive | None = None

@@ -15,19 +15,17 @@ from chunkcalc.records import Allreduce, Hardware, Kernel
 RAMP_BYTES = 1e6  # all-reduces reach their bandwidth after about one megabyte
 # The arithmetic that runs a weight format: weight-only formats compute in 16 bit.
 COMPUTE_DTYPE = {
-    "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "int8", "int4": "bf16", "mxfp4": "fp4", "nvfp4": "fp4",
+    "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "int8", "int4": "bf16", "int4_g32": "bf16",
+    "mxfp4": "fp4", "nvfp4": "fp4",
 }  # fmt: skip
-WEIGHT_ONLY = frozenset(("int4", "mxfp4"))
+WEIGHT_ONLY = frozenset(("int4", "int4_g32", "mxfp4"))
+# Forms on the 16-bit peak that take the larger of arithmetic and traffic.
 ATTENTION_FORMS = frozenset(
     (
-        "prefill_attention",
-        "decode_attention",
-        "unified_attention",
-        "mla_prefill",
-        "mla_decode",
-        "mla_absorb",
+        "prefill_attention", "decode_attention", "unified_attention", "mla_prefill", "mla_decode", "mla_absorb",
+        "mla_sparse", "recurrent_prefill", "recurrent_decode",
     )
-)
+)  # fmt: skip
 FILLED_FORMS = frozenset(("prefill_attention", "mla_prefill"))  # few heads leave multiprocessors idle
 
 

@@ -200,9 +200,9 @@ class StepTimer:
             decodes = group.count * ops.positive(b)
             if unified:
                 joint = decodes * ops.positive(c)
-                out += attention.decode_kernels(deployment, group, b, s, drafts, joint, unified=True)
+                out += attention.decode_kernels(deployment, group.attention, b, s, drafts, joint, unified=True)
                 decodes = decodes - joint
-            out += attention.decode_kernels(deployment, group, b, s, drafts, decodes)
+            out += attention.decode_kernels(deployment, group.attention, b, s, drafts, decodes)
         sampled = b * (1 + drafts) + ops.positive(c)
         out += head.kernels(deployment, sampled, ops.positive(sampled))
         out += link.handover(deployment, n)
@@ -213,18 +213,12 @@ class StepTimer:
         deployment, launches = self.deployment, self.drafts * ops.positive(b)
         group = deployment.model.layers[-1]
         out = token_kernels(deployment, group, b, deployment.parallelism.dp * b, launches)
-        out += attention.decode_kernels(deployment, group, b, s, 0, launches)
+        out += attention.decode_kernels(deployment, group.attention, b, s, 0, launches)
         return out + head.kernels(deployment, b, launches)
 
     def _prefill_forms(self, group: LayerGroup, c: Any, p: Any, prompts: Any) -> list[list[Kernel]]:
         launches = group.count * ops.positive(c)
-        plain = attention.prefill_kernels(self.deployment, group, c, p, prompts, launches)
-        if group.attention.kind != "mla":
-            return [plain]
-        return [
-            plain,
-            attention.prefill_kernels(self.deployment, group, c, p, prompts, launches, absorbed=True),
-        ]
+        return attention.prefill_forms(self.deployment, group.attention, c, p, prompts, launches)
 
     def _prefill_seconds(self, c: Any, p: Any, prompts: Any) -> Any:
         total = 0.0

@@ -36,6 +36,7 @@ from chunkcalc.roofline import peak
 from chunkcalc.search import first
 from chunkcalc.units import format_bytes, format_count, format_duration
 from chunkcalc.window import recommend
+from chunkcalc.work import attention
 
 FASTEST = {"nvidia": "b200", "amd": "mi300x"}  # the vendor's fastest shipped GPU, by name
 FAILS = "fails"
@@ -192,7 +193,7 @@ def _hopeless(view: Outlook) -> bool:
     hardware: Hardware = load_hardware(name).record
     if peak(hardware, view.deployment.precision.weights) is None:
         return False
-    heads = [group.attention.heads for group in view.deployment.model.layers]
+    heads = [attention.heads(group.attention) for group in view.deployment.model.layers]
     tp = max(n for n in range(1, hardware.link.gpus_per_node + 1) if all(count % n == 0 for count in heads))
     parallelism = replace(view.deployment.parallelism, tp=tp, pp=1, dp=1, ep=1)
     engine = engine_for(view.deployment.engine.name, hardware)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkcalc.records import Deployment, Kernel, LayerGroup
+from chunkcalc.records import Dense, Deployment, Kernel, LayerGroup
+from chunkcalc.work import attention
 
 NORM_BYTES = 8  # residual read and written, activation read and written, 16 bit each
 ROTARY_BYTES = 5  # q, k, v read and written in place, v only read into the cache
@@ -25,13 +26,13 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, launches: Any) ->
     n : tokens of the step on this rank [token]
     launches : layers of this kind [1]
     """
-    attention, tp = group.attention, deployment.parallelism.tp
-    if attention.kind == "mla":
-        width = attention.heads / tp * (attention.nope + attention.rope) + attention.kv_lora + attention.rope
-    else:
-        width = (attention.heads / tp + 2 * max(attention.kv_heads / tp, 1)) * attention.head_dim
-    sizes = [(NORM_BYTES * deployment.model.hidden, 2), (ROTARY_BYTES * width, 1)]
-    if group.ffn.kind == "dense":
+    tp = deployment.parallelism.tp
+    sizes: list[tuple[float, int]] = [
+        (NORM_BYTES * deployment.model.hidden, 2 if group.attention.kind != "none" and group.ffn.kind != "none" else 1)
+    ]
+    if group.attention.kind != "none":
+        sizes.append((ROTARY_BYTES * attention.width(group.attention, tp), 1))
+    if isinstance(group.ffn, Dense):
         sizes.append((ACTIVATION_BYTES * group.ffn.intermediate / tp, 1))
     return [
         Kernel("elementwise", "elementwise", "bf16", bytes=n * size, launches=times * launches) for size, times in sizes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunkcalc.records import Deployment, Kernel
-from chunkcalc.work.linear import gemm
+from chunkcalc.work.gemm import gemm
 
 SAMPLING_BYTES = 6  # per logit: written in 16 bit, read again and once more in 32-bit softmax
 

@@ -12,8 +12,9 @@ BYTES = 2  # activations travel in 16 bit
 def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launches: Any) -> list[Kernel]:
     """All-reduces of a layer.
 
-    Without data parallel attention every layer reduces twice over its tp ranks. With it, attention
-    reduces over tp, and a MoE layer gathers and scatters the tokens of all ranks once.
+    Without data parallel attention every layer reduces over its tp ranks after attention and after
+    the feed-forward part. With it, attention and dense MLPs reduce over tp, and a MoE layer gathers
+    and scatters the tokens of all ranks once.
 
     Parameters
     ----------
@@ -24,13 +25,12 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launc
     launches : layers of this kind [1]
     """
     parallelism, hidden = deployment.parallelism, deployment.model.hidden
-    moe = group.ffn.kind == "moe"
-    if parallelism.dp == 1:
-        return [allreduce(n * hidden, parallelism.tp, 2 * launches)] if parallelism.tp > 1 else []
+    spread = group.ffn.kind == "moe" and parallelism.dp > 1
+    parts = (group.attention.kind != "none") + (group.ffn.kind != "none" and not spread)
     out = []
-    if parallelism.tp > 1:
-        out.append(allreduce(n * hidden, parallelism.tp, (1 if moe else 2) * launches))
-    if moe:
+    if parallelism.tp > 1 and parts:
+        out.append(allreduce(n * hidden, parallelism.tp, parts * launches))
+    if spread:
         out.append(allreduce(n_all * hidden, parallelism.stage_gpus, launches))
     return out
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from chunkcalc import ops
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Kernel, LayerGroup, Moe
-from chunkcalc.work.linear import QUANTISED_ACTIVATIONS, gemm
+from chunkcalc.work.gemm import QUANTISED_ACTIVATIONS, gemm
 
 # Routing is skewed, so real steps touch fewer experts than a uniform draw: 0.7-0.85 of them near
 # n = E/k, within 10 % elsewhere (measured; physics of the step, docs/architecture.md). The least.
@@ -84,6 +84,16 @@ def busiest_rank(experts: Any, ep: int, per_rank: float) -> Any:
     return ops.minimum(experts + spread, per_rank)
 
 
+def routes(ffn: Moe) -> float:
+    """Experts that compute for a token; identity experts take their share of the routes [1].
+
+    Parameters
+    ----------
+    ffn : the mixture
+    """
+    return ffn.top_k * ffn.experts / (ffn.experts + ffn.identity_experts)
+
+
 def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launches: Any) -> list[Kernel]:
     """Router, routed experts and shared experts of a MoE layer.
 
@@ -126,8 +136,9 @@ def _experts(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, laun
     slice_width = ffn.intermediate * ep / gpus
     weights_per_expert = (3 if ffn.gated else 2) * width * slice_width
     expert_bytes = weights_per_expert * WEIGHT_BYTES[dtype]
-    rows = n * ffn.top_k / ep
-    touched = distinct_experts(ffn.experts, ffn.top_k, n) / ep
+    top_k = routes(ffn)
+    rows = n * top_k / ep
+    touched = distinct_experts(ffn.experts, top_k, n) / ep
     busiest = busiest_rank(touched, ep, ffn.experts / ep)
     useful = 2 * weights_per_expert * rows
     return Kernel(
@@ -135,7 +146,7 @@ def _experts(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, laun
         flops=useful * (BUSIEST_ROWS if ep > 1 else 1.0),
         bytes=expert_bytes * busiest,
         least_flops=useful,
-        least_bytes=expert_bytes * least_experts(ffn.experts, ffn.top_k, n) / ep,
+        least_bytes=expert_bytes * least_experts(ffn.experts, top_k, n) / ep,
         waste=2 * weights_per_expert * busiest,
         quantised_bytes=rows * (2 * width + 2 * slice_width) * 2 if dtype in QUANTISED_ACTIVATIONS else 0.0,
         launches=launches,
