@@ -76,6 +76,9 @@ def check_arithmetic(precision: Precision, hardware: Hardware) -> None:
     ------
     ChunkcalcError : with what an engine would run instead
     """
+    if "bf16" not in hardware.peak:
+        hint = "write a profile with the peaks you know and give its path"
+        raise ChunkcalcError(f"the peak arithmetic of {hardware.id} is not confirmed by any source", "--gpu", hint)
     if peak(hardware, precision.weights) is not None:
         return
     able = [name for name in WEIGHT_BYTES if peak(hardware, name) is not None]

@@ -198,6 +198,7 @@ class LayerGroup:
 class Model:
     """An architecture and the precision its checkpoint ships in.
 
+    `variants` are further names whose checkpoints ship in another format than `weights`.
     `weights` is the format the checkpoint ships in, `formats` what parts of it use instead;
     `unquantised` names, per weight format, the parts that stay 16-bit in such checkpoints. Head,
     embedding, norms and routers always are. `per_layer_embedding` is the width of an embedding
@@ -221,6 +222,7 @@ class Model:
     kv: KvFormat = "bf16"
     formats: Mapping[Part, Format] = field(default_factory=dict)
     unquantised: Mapping[Format, tuple[Part, ...]] = field(default_factory=dict)
+    variants: Mapping[Name, Format] = field(default_factory=dict)
     published_params: Positive | None = None
     published_active_params: Positive | None = None
     layers: Annotated[tuple[LayerGroup, ...], Len(1)]
@@ -273,6 +275,10 @@ class Link:
 class Hardware:
     """One accelerator: dense peaks per dtype [FLOP/s], reported memory [byte], bandwidth [byte/s].
 
+    `confidence` is A for figures with two sources, B with one, C announced; `instances` are cloud
+    machine types with their number of devices; `allreduce` is keyed by the GPUs that take part,
+    0 standing for any number where none was measured.
+
     `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
     an answer uncalibrated. `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
     """
@@ -281,8 +287,10 @@ class Hardware:
     name: Name
     vendor: Name
     arch: Name
+    confidence: Literal["A", "B", "C"] = "C"
     source: Text
     note: str = ""
+    instances: Mapping[str, Count] = field(default_factory=dict)
     aliases: tuple[Name, ...] = ()
     peak: Mapping[str, Positive]
     memory: Positive

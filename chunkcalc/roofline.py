@@ -69,7 +69,7 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
     """
     form = kernel.form
     if form == "allreduce":
-        return kernel.launches * allreduce_time(kernel.link_bytes, hardware.allreduce[kernel.group])
+        return kernel.launches * allreduce_time(kernel.link_bytes, allreduce_fit(hardware, kernel.group))
     if form == "handover":
         return kernel.launches * (hardware.link.latency + kernel.link_bytes / hardware.link.bandwidth)
     found = hardware.efficiency[f"{form}.{kernel.dtype}"]
@@ -85,6 +85,18 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
     attention = form in ATTENTION_FORMS
     busy = ops.maximum(compute, memory) if attention else ops.qsum(compute, memory, found.knee)
     return kernel.launches * (busy + quantise + found.latency)
+
+
+def allreduce_fit(hardware: Hardware, gpus: int) -> Allreduce:
+    """Constants of an all-reduce: those of the next larger measured group, else of the largest.
+
+    Parameters
+    ----------
+    hardware : the GPU
+    gpus : GPUs that take part [1]
+    """
+    measured = hardware.allreduce
+    return measured.get(gpus) or measured[min((n for n in measured if n >= gpus), default=max(measured))]
 
 
 def allreduce_time(message: Any, fit: Allreduce) -> Any:

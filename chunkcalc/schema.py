@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.profiles import variants
 from chunkcalc.records import Model, Name, Text
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -22,7 +24,7 @@ class _Table(BaseModel):
 class Peak(_Table):
     """Dense peaks [FLOP/s]; a missing dtype is one the GPU cannot compute in."""
 
-    bf16: Amount
+    bf16: Amount | None = None
     fp8: Amount | None = None
     int8: Amount | None = None
     fp4: Amount | None = None
@@ -71,6 +73,8 @@ class HardwareFile(_Table):
     name: Name
     vendor: Name
     arch: Name
+    confidence: Literal["A", "B", "C"] = "C"
+    instances: dict[Name, Annotated[int, Field(gt=0)]] = {}
     aliases: list[Name] = []
     source: Text
     note: str = ""
@@ -86,6 +90,7 @@ class HardwareFile(_Table):
 
 
 _MODEL: TypeAdapter[Model] = TypeAdapter(Model)
+_RECORDS = frozenset(("Gqa", "Mla", "Compressed", "Delta", "Mamba2", "Absent", "Dense", "Moe"))
 
 
 def model(data: Mapping[str, Any], where: str) -> Model:
@@ -101,9 +106,10 @@ def model(data: Mapping[str, Any], where: str) -> Model:
     ChunkcalcError : the first invalid key, by name
     """
     try:
-        return _MODEL.validate_python(data)
+        found = _MODEL.validate_python(data)
     except ValidationError as error:
         raise _first(error, where) from None
+    return replace(found, variants=variants(found.variants))
 
 
 def check_hardware(data: Mapping[str, Any], where: str) -> None:
@@ -135,7 +141,7 @@ def _first(error: ValidationError, where: str) -> ChunkcalcError:
         item for item in error.errors() if not any(item["loc"][: len(loc)] == loc for loc in wrong)
     ] or error.errors()
     item = min(items, key=lambda item: order.get(item["type"], 1))
-    key = ".".join(str(part) for part in item["loc"] if part not in ("Gqa", "Mla", "Dense", "Moe"))
+    key = ".".join(str(part) for part in item["loc"] if part not in _RECORDS)
     if order.get(item["type"]) == 0:
         return ChunkcalcError(f"unknown key '{key}'", where, "remove it or correct its spelling")
     if item["type"] == "missing":

@@ -38,7 +38,7 @@ from chunkcalc.units import format_bytes, format_count, format_duration
 from chunkcalc.window import recommend
 from chunkcalc.work import attention
 
-FASTEST = {"nvidia": "b200", "amd": "mi300x"}  # the vendor's fastest shipped GPU, by name
+FASTEST = {"nvidia": "b300", "amd": "mi355x"}  # the vendor's fastest shipped GPU, by name
 FAILS = "fails"
 
 

@@ -1,13 +1,15 @@
 """The shipped profiles hold together, and names lead where they should."""
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from chunkcalc import catalog, counts, schema
-from chunkcalc.catalog import data_folder, gpus, load_hardware, load_model, models
+from chunkcalc.catalog import gpus, load_hardware, load_model, models
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.precision import precision_for
+from chunkcalc.profiles import MAX_BYTES, data_folder
 
 MODEL_FILES = sorted(data_folder("models").glob("*.toml"))
 GPU_FILES = [path for path in sorted(data_folder("hardware_profiles").glob("*.toml")) if path.stem != "generic"]
@@ -29,29 +31,53 @@ def test_gpu_files_are_valid_and_named_after_their_id(path):
     assert load_hardware(path.stem).record.id == path.stem
 
 
+# Published totals that our count misses by more than 1 %, each for a known reason.
+EXPLAINED = {
+    "gemma-4-e2b": (0.10, "the published figure holds audio and vision towers"),
+    "gemma-4-e4b": (0.07, "the published figure holds audio and vision towers"),
+    "muse-glimmer-30b": (0.08, "a rounded name that holds the vision tower"),
+    "mistral-large-4": (0.06, "a rounded name; some layers drop projections"),
+    "ernie-4.5-21b-a3b": (0.04, "a rounded name"),
+    "gemma-4-26b-a4b": (0.04, "a rounded name"),
+    "kimi-linear-48b-a3b": (0.03, "a rounded name"),
+    "deepseek-v4-pro": (0.02, "a rounded figure"),
+    "kimi-k2": (0.02, "a rounded figure"),
+    "llama-4-scout": (0.02, "the published figure holds the vision tower"),
+    "ministral-3-8b": (0.02, "a rounded figure"),
+    "qwen3-1.7b": (0.02, "a rounded name"),
+}
+ACTIVE_IS_ROUNDED = {"granite-4.0-h-tiny"}  # "1B" for 1.3
+
+
 @pytest.mark.parametrize("model", list(models()), ids=lambda model: model.id)
 def test_parameters_are_the_published_ones(model):
-    assert counts.parameters(model) == pytest.approx(model.published_params, rel=0.01)
-    if model.published_active_params:
+    tolerance, _ = EXPLAINED.get(model.id, (0.01, ""))
+    if model.published_params:
+        assert counts.parameters(model) == pytest.approx(model.published_params, rel=tolerance)
+    if model.published_active_params and model.id not in ACTIVE_IS_ROUNDED:
         embedding = model.hidden * model.vocab
         counted = [counts.matmul_parameters(model) + n * embedding for n in (0, 1, 2)]
         assert min(abs(value / model.published_active_params - 1) for value in counted) < 0.10
 
 
-@pytest.mark.parametrize(
-    ("name", "per_token", "fixed"),
-    [
-        ("llama-3.1-8b", 131_072, 0), ("llama-3.1-70b", 327_680, 0), ("llama-3.1-405b", 516_096, 0),
-        ("qwen3-32b", 262_144, 0), ("qwen3-30b-a3b", 98_304, 0), ("qwen3-235b-a22b", 192_512, 0),
-        ("mixtral-8x7b", 131_072, 0), ("gpt-oss-120b", 36_864, 4_718_592), ("deepseek-v3", 70_272, 0),
-        ("gemma-3-27b", 81_920, 436_207_616), ("mistral-small-24b", 163_840, 0),
-    ],
-)  # fmt: skip
-def test_kv_cache_per_token_and_sequence(name, per_token, fixed):
-    model = load_model(name).record
+def test_only_a_handful_needs_an_explanation():
+    off = {m.id for m in models() if m.published_params and abs(counts.parameters(m) / m.published_params - 1) > 0.01}
+    assert off == set(EXPLAINED)
+
+
+# KV bytes per token (16-bit) and fixed bytes per sequence, computed apart from this code.
+CACHES = {
+    line.split()[0]: tuple(map(int, line.split()[1:]))
+    for line in (Path(__file__).parent / "kv_caches.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+}
+
+
+@pytest.mark.parametrize("model", list(models()), ids=lambda model: model.id)
+def test_kv_cache_per_token_and_sequence(model):
+    per_token, fixed = CACHES[model.id]
     assert counts.kv_bytes_per_token(model, "bf16") == per_token
     assert counts.fixed_bytes_per_sequence(model, "bf16") == fixed
-    assert counts.kv_bytes_per_token(model, "fp8") == per_token / 2
 
 
 def test_gpt_oss_weighs_what_its_checkpoint_weighs():
@@ -61,39 +87,109 @@ def test_gpt_oss_weighs_what_its_checkpoint_weighs():
 
 def test_names_are_unique_across_the_catalogue():
     for records in (list(models()), list(gpus())):
-        names = [name for record in records for name in catalog._names(record)]
+        names = [name for record in records for name in catalog.names(record)]
         assert len(names) == len(set(names))
+
+
+# fp8 runs at twice the bf16 rate unless the source says otherwise.
+FP8_RATES = {
+    "gaudi3": 1, "tpu-v5p": 1, "tpu-v6e": 1, "trainium1": 1, "inferentia2": 1, "trainium2": 1.95, "trainium3": 3.75,
+    "rubin": 4.375, "ascend-950dt": 1.89, "b100": 1.944,
+}  # fmt: skip
+RIDGES = {"h20": (30, 50), "tpu-v6e": (500, 600)}  # an export part with little arithmetic; a TPU with little bandwidth
+
+
+def test_known_traps_of_the_datasheets():
+    gpu = {
+        name: load_hardware(name).record for name in ("mi355x", "b300", "gaudi3", "a10g", "a10", "h100-pcie", "b200")
+    }
+    assert gpu["mi355x"].peak["fp4"] == pytest.approx(10.066e15), "10.1 PF is dense"
+    assert gpu["b300"].peak["int8"] == pytest.approx(153.5e12), "int8 was cut on Ultra"
+    assert gpu["b300"].peak["fp4"] == pytest.approx(14e15)
+    assert gpu["gaudi3"].peak["bf16"] == pytest.approx(1.677e15), "at the shipping clock"
+    assert (gpu["a10g"].peak["bf16"], gpu["a10"].peak["bf16"]) == (70e12, 125e12)
+    assert gpu["h100-pcie"].bandwidth == 2.0e12
+    assert gpu["b200"].bandwidth == 7.7e12
+    for name in ("v100-sxm2-16gb", "t4", "a100-sxm4-80gb"):
+        assert "fp8" not in load_hardware(name).record.peak
+    assert "fp4" not in load_hardware("h200-sxm").record.peak
 
 
 @pytest.mark.parametrize("gpu", list(gpus()), ids=lambda gpu: gpu.id)
 def test_datasheet_figures_are_dense_and_plausible(gpu):
-    assert 50 < gpu.peak["bf16"] / gpu.bandwidth < 500, "a ridge outside this band is a sparse or mistyped figure"
-    if "fp8" in gpu.peak:
-        assert gpu.peak["fp8"] == pytest.approx(2 * gpu.peak["bf16"], rel=0.02)
     assert all(0 < fit.compute <= 1 and 0 < fit.memory <= 1 for fit in gpu.efficiency.values())
+    if "bf16" not in gpu.peak:
+        assert gpu.confidence == "C"
+        return
+    low, high = RIDGES.get(gpu.id, (50, 500))
+    assert low < gpu.peak["bf16"] / gpu.bandwidth < high, "a ridge outside its band is a sparse or mistyped figure"
+    if "fp8" in gpu.peak:
+        assert gpu.peak["fp8"] == pytest.approx(FP8_RATES.get(gpu.id, 2) * gpu.peak["bf16"], rel=0.02)
     assert all(fit.bandwidth <= gpu.link.bandwidth for fit in gpu.allreduce.values())
 
 
-@pytest.mark.parametrize(
-    ("name", "identifier"),
-    [
-        ("h100", "h100-sxm"), ("H100", "h100-sxm"), ("NVIDIA-H100-80GB-HBM3", "h100-sxm"), ("nvidia-b200", "b200"),
-        ("a100", "a100-sxm4-80gb"), ("nvidia-l4", "l4"), ("rtx-pro-6000", "rtx-pro-6000"),
-    ],
-)  # fmt: skip
-def test_gpu_names(name, identifier):
-    assert load_hardware(name).record.id == identifier
+GPU_NAMES = [
+    ("h100", "h100-sxm", None), ("H100", "h100-sxm", None), ("NVIDIA-H100-80GB-HBM3", "h100-sxm", None),
+    ("NVIDIA-H100-80GB-HBM3-SHARED", "h100-sxm", None), ("H100-80GB-HBM3", "h100-sxm", None),
+    ("NVIDIA-H100-SXM5-80GB", "h100-sxm", None), ("nvidia-h100-mega-80gb", "h100-sxm", None),
+    ("nvidia-tesla-a100", "a100-sxm4-40gb", None), ("nvidia-a100-80gb", "a100-sxm4-80gb", None),
+    ("A100-SXM4-40GB", "a100-sxm4-40gb", None), ("NVIDIA-A100-80GB-PCIe", "a100-pcie-80gb", None),
+    ("Tesla-T4", "t4", None), ("NVIDIA-GeForce-RTX-4090", "rtx-4090", None), ("nvidia-b200", "b200", None),
+    ("AMD_Instinct_MI300X_OAM", "mi300x", None), ("74a5", "mi325x", None), ("H100_NVLINK_80GB", "h100-sxm", None),
+    ("p5.48xlarge", "h100-sxm", 8), ("p4d.24xlarge", "a100-sxm4-40gb", 8), ("g6e.12xlarge", "l40s", 4),
+    ("a3-highgpu-4g", "h100-sxm", 4), ("a2-ultragpu-2g", "a100-sxm4-80gb", 2), ("g2-standard-24", "l4", 2),
+    ("Standard_NC48ads_A100_v4", "a100-pcie-80gb", 2), ("Standard_ND96isr_MI300X_v5", "mi300x", 8),
+    ("a4x-highgpu-4g", "gb200", 4), ("tpu-v6e-slice", "tpu-v6e", None), ("trn2.48xlarge", "trainium2", 16),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "identifier"),
-    [
-        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"), ("Llama-3.1-8B-Instruct", "llama-3.1-8b"),
-        ("deepseek-ai/DeepSeek-R1", "deepseek-v3"), ("openai/gpt-oss-120b", "gpt-oss-120b"),
-    ],
-)  # fmt: skip
-def test_model_names(name, identifier):
-    assert load_model(name).record.id == identifier
+@pytest.mark.parametrize(("name", "identifier", "devices"), GPU_NAMES)
+def test_gpu_names(name, identifier, devices):
+    found = load_hardware(name)
+    assert (found.record.id, found.devices) == (identifier, devices)
+
+
+def test_a_mig_slice_is_a_smaller_device():
+    whole = load_hardware("a100-sxm4-80gb").record
+    part = load_hardware("NVIDIA-A100-SXM4-80GB-MIG-2g.20gb").record
+    assert part.peak["bf16"] == pytest.approx(whole.peak["bf16"] * 2 / 7)
+    assert part.memory == pytest.approx(20e9)
+    assert part.bandwidth == pytest.approx(whole.bandwidth * 20e9 / whole.memory)
+    assert part.sms == 30
+    assert part.link.gpus_per_node == 1
+
+
+def test_likeness_is_said():
+    assert "by likeness" in load_hardware("NVIDIA-H200-SXM6").how
+
+
+MODEL_NAMES = [
+    ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b", "bf16"), ("Llama-3.1-8B-Instruct", "llama-3.1-8b", "bf16"),
+    ("meta-llama/Llama-3.3-70B-Instruct", "llama-3.3-70b", "bf16"), ("llama-3.3-70b", "llama-3.3-70b", "bf16"),
+    ("deepseek-ai/DeepSeek-R1", "deepseek-v3", "fp8_block"), ("deepseek-r1", "deepseek-v3", "fp8_block"),
+    ("nvidia/DeepSeek-R1-0528-NVFP4", "deepseek-v3", "nvfp4"), ("openai/gpt-oss-120b", "gpt-oss-120b", "mxfp4"),
+    ("minimax-m2.5", "minimax-m2", "fp8_block"), ("kimi-k2.5", "kimi-k2", "int4_g32"),
+    ("moonshotai/Kimi-K2-Thinking", "kimi-k2", "int4_g32"), ("moonshotai/Kimi-K2-Instruct", "kimi-k2", "fp8_block"),
+    ("qwen3-coder", "qwen3-coder-480b-a35b", "bf16"), ("Qwen/Qwen3-32B-FP8", "qwen3-32b", "fp8_block"),
+    ("Qwen/Qwen3-32B-AWQ", "qwen3-32b", "int4"), ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.3-70b", "fp8"),
+    ("neuralmagic/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", "llama-3.1-8b", "int4"),
+    ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4", "qwen2.5-72b", "int4"),
+    ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8", "qwen2.5-72b", "int8"),
+    ("Qwen/Qwen3-235B-A22B-Thinking-2507-FP8", "qwen3-235b-a22b", "fp8_block"),
+    ("unsloth/gemma-3-27b-it", "gemma-3-27b", "bf16"), ("zai-org/GLM-4.7-FP8", "glm-4.5", "fp8_block"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "identifier", "weights"), MODEL_NAMES)
+def test_model_names(name, identifier, weights):
+    model = load_model(name).record
+    assert (model.id, model.weights) == (identifier, weights)
+
+
+def test_every_shipped_alias_leads_to_its_model():
+    for model in models():
+        for alias in (*model.aliases, model.aliases[0] + "-FP8" if model.aliases else model.id):
+            assert load_model(alias).record.id == model.id
 
 
 def test_unknown_names_show_the_three_nearest():
@@ -101,7 +197,7 @@ def test_unknown_names_show_the_three_nearest():
         load_model("lama-3.1-70b")
     with pytest.raises(ChunkcalcError, match="did you mean h200-sxm, "):
         load_hardware("h200x")
-    for odd in ("", "generic", "../models/llama-3.1-8b", "\x00", "a" * 5000):
+    for odd in ("", "generic", "../models/generic", "\x00", "a" * 5000):
         with pytest.raises(ChunkcalcError):
             load_model(odd)
 
@@ -155,7 +251,7 @@ def test_unreadable_and_oversized_files_are_refused(tmp_path):
     with pytest.raises(ChunkcalcError, match="cannot read"):
         (tmp_path / "folder.toml").mkdir()
         load_model(str(tmp_path / "folder.toml"))
-    (tmp_path / "big.toml").write_bytes(b"#" * (catalog.MAX_BYTES + 1))
+    (tmp_path / "big.toml").write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(ChunkcalcError, match="larger than 16 MiB"):
         load_model(str(tmp_path / "big.toml"))
     (tmp_path / "latin.toml").write_bytes(b'id = "\xff"')

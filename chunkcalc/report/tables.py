@@ -77,8 +77,7 @@ def gpus(records: Iterable[Hardware]) -> str:
 def _gpu_row(record: Hardware) -> tuple[str, ...]:
     return (
         record.id,
-        format_si(record.peak["bf16"], "F/s"),
-        format_si(record.peak["fp8"], "F/s") if "fp8" in record.peak else "-",
+        *(format_si(record.peak[dtype], "F/s") if dtype in record.peak else "-" for dtype in ("bf16", "fp8")),
         format_bytes(record.memory),
         format_si(record.bandwidth, "B/s"),
         format_si(record.link.bandwidth, "B/s"),
@@ -144,9 +143,10 @@ def gpu(record: Hardware) -> str:
         ("memory", format_bytes(record.memory)),
         ("bandwidth", format_si(record.bandwidth, "B/s")),
         ("link", f"{link.kind}, {format_si(link.bandwidth, 'B/s')} one way, {link.gpus_per_node} GPUs per node"),
-        ("ridge bf16", f"{record.peak['bf16'] / record.bandwidth:.0f} FLOP/B"),
         ("calibrated", "yes" if calibrated(record) else "no: generic efficiencies, wider band"),
     ]
+    if "bf16" in record.peak:
+        rows.append(("ridge bf16", f"{record.peak['bf16'] / record.bandwidth:.0f} FLOP/B"))
     for key, value in sorted(record.efficiency.items()):
         if key not in record.generic:
             launch = f"{value.latency * 1e6:.1f} us"

@@ -1,0 +1,189 @@
+"""Profile files -> records. A profile is one TOML file named after its id.
+
+The generic efficiencies fill what a GPU's profile does not measure, and the record remembers
+which those are.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.names import normal
+from chunkcalc.records import (
+    KV_BYTES,
+    Absent,
+    Allreduce,
+    Compressed,
+    Delta,
+    Dense,
+    Efficiency,
+    Gqa,
+    Hardware,
+    Indexer,
+    LayerGroup,
+    Link,
+    Mamba2,
+    Mla,
+    Model,
+    Moe,
+)
+
+MAX_BYTES = 16 * 2**20  # of a profile: anything larger is not one
+GENERIC = "generic"
+# The same constants on every GPU: using them does not make an answer uncalibrated.
+SHARED_FORMS = frozenset(
+    ("elementwise", "mla_absorb", "unified_attention", "indexer", "recurrent_prefill", "recurrent_decode", "mla_sparse")
+)
+_KINDS: Mapping[str, Any] = {
+    "gqa": Gqa, "mla": Mla, "compressed": Compressed, "delta": Delta, "mamba2": Mamba2, "none": Absent,
+    "dense": Dense, "moe": Moe,
+}  # fmt: skip
+
+
+def data_folder(name: str) -> Path:
+    """The folder of shipped profiles: inside the installed package, or at the checkout's top.
+
+    Parameters
+    ----------
+    name : `models` or `hardware_profiles`
+    """
+    installed = Path(__file__).parent / "_data" / name
+    return installed if installed.is_dir() else Path(__file__).parent.parent / name
+
+
+def read_toml(path: Path, option: str = "") -> dict[str, Any]:
+    """A TOML file as plain data, of at most MAX_BYTES.
+
+    Parameters
+    ----------
+    path : the file
+    option : where the user named it
+
+    Raises
+    ------
+    ChunkcalcError : unreadable, too large, or not TOML
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ChunkcalcError(
+                f"'{path}' is larger than {MAX_BYTES >> 20} MiB",
+                option,
+                "a profile is a few kilobytes",
+            )
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ChunkcalcError(
+            f"cannot read '{path}' ({error.strerror})", option, "give a readable .toml profile"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ChunkcalcError(
+            f"'{path}' is not valid TOML ({error})", option, "see 'chunkcalc models show ID --toml'"
+        ) from None
+
+
+def model_from(data: Mapping[str, Any]) -> Model:
+    """A Model from the data of a valid profile.
+
+    Parameters
+    ----------
+    data : what the file holds
+    """
+    fields = dict(data)
+    fields["layers"] = tuple(
+        LayerGroup(count=group["count"], attention=_kind(group["attention"]), ffn=_kind(group["ffn"]))
+        for group in data["layers"]
+    )
+    fields["aliases"] = tuple(data.get("aliases", ()))
+    fields["variants"] = variants(data.get("variants", {}))
+    fields["unquantised"] = {dtype: tuple(parts) for dtype, parts in data.get("unquantised", {}).items()}
+    return Model(**fields)
+
+
+def variants(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Formats by normalised name; a Hugging Face id also answers to its last part.
+
+    Parameters
+    ----------
+    table : formats by name as written
+    """
+    spelled = {normal(name): weights for name, weights in table.items()}
+    return {**{name.rsplit("/", 1)[-1]: weights for name, weights in spelled.items()}, **spelled}
+
+
+def _kind(data: Mapping[str, Any]) -> Any:
+    fields = dict(data)
+    if "indexer" in fields:
+        fields["indexer"] = Indexer(**fields["indexer"])
+    return _KINDS[data["kind"]](**fields)
+
+
+def hardware_from(data: Mapping[str, Any]) -> Hardware:
+    """A Hardware from the data of a valid profile, completed with the generic constants.
+
+    Parameters
+    ----------
+    data : what the file holds
+    """
+    fields = {key: value for key, value in data.items() if key not in ("memory", "link", "efficiency", "allreduce")}
+    link = Link(**{"domain": data["link"].get("gpus_per_node", 8), **data["link"]})
+    measured = _efficiencies(data.get("efficiency", {}))
+    reduces = {int(n): _allreduce(value) for n, value in data.get("allreduce", {}).items()}
+    generic = frozenset(_generic_efficiencies()) - frozenset(measured)
+    efficiency = {**_generic_efficiencies(), **measured}
+    for key in [key for key in efficiency if key.endswith(".int4")]:
+        efficiency[f"{key}_g32"] = efficiency[key]  # smaller groups move more bytes, the kernel is the same
+    generic |= {f"{key}_g32" for key in generic if key.endswith(".int4")}
+    for kv in KV_BYTES:
+        decode, unified = (
+            efficiency[f"decode_attention.{kv}"],
+            efficiency[f"unified_attention.{kv}"],
+        )
+        efficiency[f"unified_attention.{kv}"] = unified._replace(memory=decode.memory, latency=decode.latency)
+    fields["aliases"] = tuple(data.get("aliases", ()))
+    fields["tile_penalty"] = {
+        dtype: {int(m): ratio for m, ratio in row.items()} for dtype, row in data.get("tile_penalty", {}).items()
+    }
+    return Hardware(
+        **fields,
+        memory=data["memory"]["mib"] * 2**20,
+        bandwidth=data["memory"]["bandwidth"],
+        link=link,
+        efficiency=efficiency,
+        allreduce=reduces or _any_size(link),
+        generic=frozenset(key for key in generic if key.split(".")[0] not in SHARED_FORMS)
+        | (frozenset() if reduces else frozenset(("allreduce",))),
+    )
+
+
+def _efficiencies(table: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Efficiency]:
+    return {f"{form}.{dtype}": _efficiency(values) for form, rows in table.items() for dtype, values in rows.items()}
+
+
+def _efficiency(values: Mapping[str, float]) -> Efficiency:
+    rest = {key: value for key, value in values.items() if key != "latency_us"}
+    return Efficiency(latency=values.get("latency_us", 0.0) * 1e-6, **rest)
+
+
+def _allreduce(values: Mapping[str, float]) -> Allreduce:
+    return Allreduce(values["latency_us"] * 1e-6, values["bandwidth"], values.get("ramp_us", 0.0) * 1e-6)
+
+
+@cache
+def _generic() -> dict[str, Any]:
+    return read_toml(data_folder("hardware_profiles") / f"{GENERIC}.toml")
+
+
+@cache
+def _generic_efficiencies() -> dict[str, Efficiency]:
+    return _efficiencies(_generic()["efficiency"])
+
+
+def _any_size(link: Link) -> dict[int, Allreduce]:
+    """The generic all-reduce, for any number of GPUs."""
+    generic = _generic()["allreduce"]["generic"]
+    return {0: Allreduce(generic["latency_us"] * 1e-6, generic["link_fraction"] * link.bandwidth)}
