@@ -85,10 +85,12 @@ class Remedy:
 class Answer:
     """The answer to a Question.
 
-    chunk, budget : judged or recommended [token]
+    chunk, budget : judged (`given`) or recommended [token]
+    aligned : the budget is a multiple of what the engine and the GPU like
     step : the longest step that carries prompt tokens
     headroom : smallest limit over prediction at that chunk; None without limits [1]
     utilisation, balance : of the capacity for prompts [1], chunk of balance [token]
+    prompt_tokens : of a prompt, without what the prefix cache holds [token]
     judged_tpot_s : what the TPOT limit judges [s]
     tpot_error, ttft_error : half-width of the error for 80 % of cases [1]
     knee : tokens per step at which the linear layers turn compute-bound [token]
@@ -104,6 +106,7 @@ class Answer:
     chunk: int
     budget: int
     given: bool
+    aligned: bool
     window: Window
     headroom: float | None
     utilisation: float
@@ -119,6 +122,8 @@ class Answer:
     knee: float | None
     chunking: Chunking
     capacity: Capacity
+    prompt_tokens: int
+    looked_for_remedies: bool
     remedies: tuple[Remedy, ...]
     flags: Mapping[str, tuple[str, ...]]
     warnings: tuple[str, ...]

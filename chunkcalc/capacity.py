@@ -40,6 +40,11 @@ class Capacity:
     kv_tokens: int | None
     max_concurrency: int
 
+    @property
+    def fits(self) -> bool:
+        """Whether the weights leave room for a single request."""
+        return self.max_concurrency > 0
+
 
 def activation_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     """Peak of the activations of a step: the widest layer, and the logits.
@@ -115,7 +120,7 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     if engine.memory_rule == "total_less_reserve":
         if engine.memory_fraction is not None:
             return engine.memory_fraction * memory - weights
-        return memory - _sglang_reserve(memory, parallelism.tp * parallelism.pp, n) - weights
+        return memory - _sglang_reserve(memory, parallelism.gpus, n) - weights
     other = activation_bytes(deployment, n, sampled) + GRAPH_BYTES
     if parallelism.stage_gpus > 1:
         other = other + COLLECTIVE_BYTES
@@ -127,9 +132,8 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
 
 def _sglang_reserve(memory: float, gpus: int, n: Any) -> Any:
     mib = SGLANG_BASE + SGLANG_PER_TOKEN * ops.maximum(n, SGLANG_LEAST_TOKENS) + SGLANG_PER_8_GPUS * gpus / 8
-    if memory > SGLANG_LARGE_GPU * 2**20:
-        mib = ops.maximum(mib, SGLANG_LEAST)
-    return mib * 2**20 + GRAPH_BYTES
+    reserve = mib * 2**20 + GRAPH_BYTES
+    return ops.maximum(reserve, SGLANG_LEAST * 2**20) if memory > SGLANG_LARGE_GPU * 2**20 else reserve
 
 
 def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> Any:
@@ -149,17 +153,36 @@ def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> An
     return decodes + sequence_bytes(deployment, workload.prompt)
 
 
-def capacity(deployment: Deployment, workload: Workload, n: float) -> Capacity:
-    """The memory of a replica whose largest step carries n tokens per rank.
+def largest_step(deployment: Deployment, workload: Workload, c: float) -> tuple[float, float]:
+    """Tokens and sampled rows of the largest step of one rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : batch and drafts
+    c : chunk [token]
+
+    Returns
+    -------
+    tokens, sampled rows [token]
+    """
+    parallelism = deployment.parallelism
+    decodes = workload.batch / (parallelism.dp * parallelism.pp) * (1 + workload.draft_tokens)
+    mixed = deployment.engine.composition == "mixed"
+    return (c + decodes if mixed else max(c, decodes)), decodes + 1
+
+
+def capacity(deployment: Deployment, workload: Workload, c: float) -> Capacity:
+    """The memory of a replica at a chunk.
 
     Parameters
     ----------
     deployment : the replica
     workload : lengths and batch
-    n : tokens of the largest step [token]
+    c : chunk [token]
     """
     model, parallelism, kv = deployment.model, deployment.parallelism, deployment.precision.kv
-    sampled = min(n, max(1, workload.batch / parallelism.dp))
+    n, sampled = largest_step(deployment, workload, c)
     pool = pool_bytes(deployment, n, sampled)
     per_token = counts.kv_bytes_per_token(model, kv, parallelism.tp) / parallelism.pp
     one = sequence_bytes(deployment, workload.context)

@@ -63,7 +63,7 @@ def resolve(question: Question) -> Case:
     precision = precision_for(model, question.weights, question.kv)
     check_arithmetic(precision, hardware)
     parallelism = Parallelism(tp=question.tp, pp=question.pp, ep=question.ep, dp=question.attention_dp)
-    _check_parallelism(parallelism, model, hardware)
+    _check_parallelism(parallelism, model, hardware, question.engine)
     deployment = Deployment(
         model=model, hardware=hardware, parallelism=parallelism, precision=precision,
         engine=_engine(question, hardware),
@@ -80,6 +80,7 @@ def resolve(question: Question) -> Case:
     slo = Slo(
         ttft=question.ttft, tpot=question.tpot, itl=question.itl, max_utilisation=question.max_utilisation,
         tpot_basis=question.tpot_basis or ("step" if mixed else "mean"),
+        basis_given=question.tpot_basis is not None,
     )  # fmt: skip
     if output == 1 and (question.batch or question.tpot or question.itl):
         raise ChunkcalcError(
@@ -178,7 +179,7 @@ def _check_lengths(question: Question, model: Model, output: int) -> None:
         )  # fmt: skip
 
 
-def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardware) -> None:
+def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardware, engine: str) -> None:
     tp, pp, ep = parallelism.tp, parallelism.pp, parallelism.ep
     node = max(hardware.link.gpus_per_node, hardware.link.domain)
     if parallelism.stage_gpus > node:
@@ -204,6 +205,9 @@ def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardwar
         raise ChunkcalcError(f"pp {pp} exceeds the {model.layer_count} layers of {model.id}", "--pp", "lower it")
     if ep > 1 and not any(isinstance(group.ffn, Moe) for group in model.layers):
         raise ChunkcalcError(f"{model.id} has no experts to spread", "--ep", "leave it out")
+    if engine == "vllm" and ep not in (1, parallelism.stage_gpus):
+        hint = f"give 1 or {parallelism.stage_gpus}"
+        raise ChunkcalcError("vLLM spreads experts over all GPUs of a stage or none", "--ep", hint)
     if parallelism.stage_gpus % ep:
         raise ChunkcalcError(
             f"ep {ep} does not divide the {parallelism.stage_gpus} GPUs of a stage",

@@ -41,6 +41,7 @@ def load_model(name: str) -> Found:
         from chunkcalc import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
 
         return Found(schema.model(read_toml(Path(name), "--model"), name), f"file {name}")
+    _refuse_paths(name, "--model")
     wanted = normal(name)
     model = _named("models", wanted)
     if model is not None:
@@ -75,6 +76,7 @@ def load_hardware(name: str) -> Found:
         data = read_toml(Path(name), "--gpu")
         schema.check_hardware(data, name)
         return Found(hardware_from(data), f"file {name}")
+    _refuse_paths(name, "--gpu")
     label, part = split_slice(normal(name))
     hardware = _named("hardware_profiles", label)
     how = "" if hardware is None else _how(name, hardware)
@@ -151,6 +153,14 @@ def with_link(hardware: Hardware, bandwidth: float, latency: float | None) -> Ha
     }
     link = replace(hardware.link, bandwidth=bandwidth, latency=latency or hardware.link.latency)
     return replace(hardware, link=link, allreduce=allreduce)
+
+
+def _refuse_paths(name: str, option: str) -> None:
+    """A name that is meant as a path but is not one of a profile."""
+    if not name.strip():
+        raise ChunkcalcError("the name is empty", option, "give a name, or the path of a .toml profile")
+    if name.startswith(("./", "../", "/", "~")) or name == "-":
+        raise ChunkcalcError(f"'{name}' is not the path of a profile", option, "profiles are files that end in .toml")
 
 
 def _variant(model: Model, weights: Format | str | None) -> Model:

@@ -33,11 +33,11 @@ def layer_parameters(group: LayerGroup, hidden: int) -> LayerParameters:
     group : the kind of layer
     hidden : hidden size [1]
     """
-    mixing = sum(out * inner for out, inner in attention.projections(group.attention, hidden, 1))
+    mixing = sum(weight.parameters for weight in attention.projections(group.attention, hidden, 1))
     mixing += attention.other_parameters(group.attention)
     ffn = group.ffn
     if not isinstance(ffn, Moe):
-        dense = sum(out * inner for out, inner in mlp(ffn, hidden, 1)) if isinstance(ffn, Dense) else 0.0
+        dense = sum(weight.parameters for weight in mlp(ffn, hidden, 1)) if isinstance(ffn, Dense) else 0.0
         return LayerParameters(attention=mixing, dense=dense)
     matrices, width = (3 if ffn.gated else 2), ffn.latent or hidden
     one = matrices * width * ffn.intermediate
@@ -87,9 +87,8 @@ def per_layer_parameters(model: Model) -> float:
     ----------
     model : the model
     """
-    return model.layer_count * sum(
-        rows * columns for rows, columns in per_layer_embedding(model.per_layer_embedding, model.hidden)
-    )
+    weights = per_layer_embedding(model.per_layer_embedding, model.hidden, 1)
+    return model.layer_count * sum(weight.parameters for weight in weights)
 
 
 def matmul_parameters(model: Model) -> float:
@@ -160,7 +159,7 @@ def gpu_weight_bytes(model: Model, precision: Precision, parallelism: Parallelis
 
     Returns
     -------
-    weights of the fullest GPU [byte]
+    weights of one GPU, stages taken as equal [byte]
     """
     experts = sum(
         group.count * layer_parameters(group, model.hidden).experts for group in model.layers

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from chunkcalc.capacity import sequence_bytes
+from chunkcalc import counts
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.records import Deployment, Slo
@@ -29,6 +29,7 @@ class Disaggregation:
     gpus : GPUs of that many units [1]
     chunk : prompt tokens of a step of the prefill units [token]
     transfer_s : KV cache of a prompt over the network [s]
+    sure : both limits hold with their error bands to spare
     ttft_s, tpot_s : service time with the transfer, and a decode step per token [s]
     """
 
@@ -37,26 +38,28 @@ class Disaggregation:
     gpus: int
     chunk: int
     transfer_s: float
+    sure: bool
     ttft_s: float
     tpot_s: float
 
 
-def transfer_time(deployment: Deployment, prompt: float, link: float = KV_LINK) -> float:
-    """Time to move a prompt's KV cache from a prefill to a decode unit.
+def transfer_time(deployment: Deployment, prompt: float, cached: float = 0.0, link: float = KV_LINK) -> float:
+    """Time to move a prompt's KV cache from a prefill to a decode unit; replicas travel once.
 
     Parameters
     ----------
     deployment : the replica
     prompt : tokens [token]
+    cached : tokens of it that the decode unit's prefix cache holds already [token]
     link : bandwidth between the units [byte/s]
 
     Returns
     -------
     time [s]
     """
-    parallelism = deployment.parallelism
-    ranks = 1 if any(group.attention.kind == "mla" for group in deployment.model.layers) else parallelism.tp
-    return float(sequence_bytes(deployment, prompt) * parallelism.pp * ranks / link)
+    model, kv = deployment.model, deployment.precision.kv
+    moved = counts.sequence_bytes(model, kv, 1, prompt) - (counts.sequence_bytes(model, kv, 1, cached) if cached else 0)
+    return float(moved / link)
 
 
 def alone(view: Outlook, service: Service) -> Service:
@@ -135,7 +138,7 @@ def disaggregate(view: Outlook) -> Disaggregation | None:
     view : the deployment
     """
     service, slo, workload = view.expected, view.slo, view.workload
-    transfer = transfer_time(view.deployment, workload.prompt)
+    transfer = transfer_time(view.deployment, workload.prompt, service.prefill.cached)
     if not service.b or decode_certificate(service, slo) or prefill_certificate(view, service, slo, transfer):
         return None
     prefill = alone(view, service).prefill
@@ -144,8 +147,9 @@ def disaggregate(view: Outlook) -> Disaggregation | None:
     chunk = min({math.ceil(prefill.tokens / cut) for cut in cuts}, key=prefill.total)
     time = prefill.total(chunk)
     ttft = time + transfer + service.request_overhead
+    busy = prefill.occupancy(chunk)
     # Without a TTFT limit the queue is held to the utilisation limit instead.
-    prefills = prefill_rate(time, slo.ttft - ttft) if slo.ttft is not None else slo.max_utilisation / time
+    prefills = prefill_rate(busy, slo.ttft - ttft) if slo.ttft is not None else slo.max_utilisation / busy
     decodes = service.rate / service.decode_step * view.deployment.parallelism.dp * view.deployment.parallelism.pp
     units = _ratio(prefills * view.deployment.parallelism.dp, decodes)
     if units is None:
@@ -156,17 +160,28 @@ def disaggregate(view: Outlook) -> Disaggregation | None:
         gpus=sum(units) * view.deployment.parallelism.gpus,
         chunk=chunk,
         transfer_s=transfer,
+        sure=_sure(view, ttft, service),
         ttft_s=ttft,
         tpot_s=service.decode_step / service.accepted,
     )
 
 
+def _sure(view: Outlook, ttft: float, service: Service) -> bool:
+    tpot_band, ttft_band = view.bands
+    slo, step = view.slo, service.decode_step * (1 + tpot_band)
+    return (
+        (slo.ttft is None or ttft * (1 + ttft_band) <= slo.ttft)
+        and (slo.tpot is None or step / service.accepted <= slo.tpot)
+        and (slo.itl is None or step <= slo.itl)
+    )
+
+
 def _ratio(prefills: float, decodes: float) -> tuple[int, int] | None:
-    """The (prefill, decode) units with the least share of prefill units that keep up."""
-    able = [
-        (x, y) for y in range(1, MOST_UNITS + 1) for x in range(1, MOST_UNITS + 1) if x * prefills >= y * decodes
-    ]  # fmt: skip
-    return min(able, key=lambda units: (units[0] / units[1], sum(units)), default=None)
+    """The (prefill, decode) units that carry most per unit while the prefill keeps up."""
+    sides = range(1, MOST_UNITS + 1)
+    able = [(x, y) for y in sides for x in sides if x * prefills >= y * decodes]
+    # Goodput per unit is y decodes / (x + y); among near equals the smaller deployment.
+    return min(able, key=lambda units: (-round(units[1] / sum(units), 2), sum(units)), default=None)
 
 
 def outlook_for(view: Outlook, **changes: object) -> Outlook:

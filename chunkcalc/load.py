@@ -90,21 +90,24 @@ class Service:
     mixed : steps carry prompt chunks and decodes together
     accepted : tokens a decode yields per step [token]
     request_overhead : time per request outside its steps [s]
+    whole : the fullest rank decides: its share of the batch is rounded up
     """
 
     def __init__(
         self, step: StepTime, workload: Workload, parallelism: Parallelism, *, mixed: bool, accepted: float,
-        request_overhead: float,
+        request_overhead: float, whole: bool = True,
     ) -> None:  # fmt: skip
         self.step, self.mixed, self.accepted = step, mixed, accepted
         self.request_overhead = request_overhead
-        self.b = workload.batch / (parallelism.dp * parallelism.pp)
+        share = workload.batch / (parallelism.dp * parallelism.pp)
+        self.b = float(math.ceil(share)) if whole else share
         self.s = float(workload.context)
         cached = min(int(workload.prompt * workload.prefix_hit), workload.prompt - 1)
         tokens = workload.prompt - cached
         self.prefill = Prefill(step, tokens, cached, self.b if mixed else 0.0, self.s, parallelism.pp)
-        self.rate = requests_per_step(self.b, accepted, workload.output)
-        self.balance = balance_chunk(self.b, accepted, tokens, workload.output)
+        self._serial = self.prefill.serial()
+        self.rate = requests_per_step(share, accepted, workload.output)
+        self.balance = balance_chunk(share, accepted, tokens, workload.output)
 
     @cached_property
     def decode_step(self) -> float:
@@ -138,10 +141,47 @@ class Service:
             self.prefill.most(low, high, rest) + self.request_overhead,
         )
 
+    def prompt_time(self, c: int) -> float:
+        """Time that each prompt takes where prompts go first; several may share a chunk.
+
+        As many prompts run together as arrive between two decode steps, at most what the chunk
+        holds.
+
+        Parameters
+        ----------
+        c : chunk [token]
+
+        Returns
+        -------
+        time per prompt [s]
+        """
+        together = self._together(c)
+        if together <= 1:
+            return self._serial.total(c)
+        return self._batch_step(together) / together
+
+    def _together(self, c: float) -> float:
+        return min(c / self.prefill.tokens, max(1.0, self.rate))
+
+    def _batch_step(self, prompts: float) -> float:
+        prefill = self.prefill
+        return self.step(prompts * prefill.tokens, prefill.cached, prefill.b, prefill.s, prompts)
+
+    def _prompt_time_bounds(self, low: int, high: int, limit: float) -> Bounds:
+        few, many = self._together(low), self._together(high)
+        if few > 1:
+            return Bounds(self._batch_step(few) / many, self._batch_step(many) / few)
+        alone = Bounds(self._serial.least(low, high, limit), self._serial.most(low, high, limit))
+        if many <= 1:
+            return alone
+        return Bounds(min(alone.least, self._batch_step(1.0) / many), max(alone.most, self._batch_step(many)))
+
     def gap(self, c: int) -> float:
         """The longest gap between two tokens of a stream.
 
-        Mixed steps: the longest step. Prompts first: all chunks of a prompt, then a decode step.
+        Mixed steps: the longest step. Prompts first: everything that runs between two decode
+        steps, and the decode step: all chunks of a prompt, a whole chunk of short prompts, or the
+        prompts of a steady state, whichever takes longest.
 
         Parameters
         ----------
@@ -151,7 +191,10 @@ class Service:
         -------
         time [s]
         """
-        return self.prefill.longest_step(c) if self.mixed else self.prefill.total(c) + self.decode_step
+        if self.mixed:
+            return self.prefill.longest_step(c)
+        burst = self.prefill.longest_step(c) if c > self.prefill.tokens else self.prefill.total(c)
+        return max(burst, self.rate * self.prompt_time(c)) + self.decode_step
 
     def gap_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`gap` over chunks low..high.
@@ -161,29 +204,26 @@ class Service:
         low, high : range [token]
         limit : bounds may stop at it [s]
         """
-        if self.mixed:
+        if low == high or self.mixed:
             return Bounds(self.gap(low), self.gap(high))
-        rest = limit - self.decode_step
-        return Bounds(
-            self.prefill.least(low, high, rest) + self.decode_step,
-            self.prefill.most(low, high, rest) + self.decode_step,
-        )
-
-    def duty(self, c: int) -> float:
-        """Share of steps that carry prompt tokens; 1 at and beyond the balance.
-
-        Parameters
-        ----------
-        c : chunk [token]
-
-        Returns
-        -------
-        share [1]
-        """
-        return min(1.0, self.rate * max(1.0, self.prefill.tokens / c))
+        rest, prefill = limit - self.decode_step, self.prefill
+        least, most = prefill.least(low, high, rest), prefill.most(low, high, rest)
+        if low > prefill.tokens:
+            least, most = prefill.longest_step(low), prefill.longest_step(high)
+        elif high > prefill.tokens:
+            least, most = min(least, prefill.longest_step(low)), max(most, prefill.longest_step(high))
+        steady = self._prompt_time_bounds(low, high, rest / self.rate if self.rate else math.inf)
+        if self.rate:
+            least, most = max(least, self.rate * steady.least), max(most, self.rate * steady.most)
+        return Bounds(least + self.decode_step, most + self.decode_step)
 
     def tpot(self, c: int) -> float:
         """Mean time per output token of a request in a steady state.
+
+        Every step takes the decode step, and each request's prompt adds the time by which its
+        steps are longer (prompts first: its whole steps). Where prompts arrive faster than one
+        chunk per step they share steps, and the mean is at most the step that carries what must
+        arrive.
 
         Parameters
         ----------
@@ -194,17 +234,18 @@ class Service:
         time [s]
         """
         if not self.mixed:
-            return (self.decode_step + self.rate * self.prefill.total(c)) / self.accepted
-        return self._mean_step(self.duty(c), self._mean_mixed_step(c)) / self.accepted
+            added = self.rate * self.prompt_time(c) if self.rate else 0.0
+            return (self.decode_step + added) / self.accepted
+        return self._mean_step(self._serial.total(c), self._serial.count(c), c)
 
-    def _mean_step(self, duty: float, mixed_step: float) -> float:
-        return duty * mixed_step + (1 - duty) * self.decode_step
-
-    def _mean_mixed_step(self, c: int) -> float:
-        """The mean of the steps that carry a prompt; several prompts share one where they must."""
-        if c > self.prefill.tokens and self.rate > 1:
-            return self.prefill.longest_step(min(c, math.ceil(self.balance)))
-        return self.prefill.mean_step(c)
+    def _mean_step(self, prompt_steps: float, count: int, c: int) -> float:
+        """Mean time per token where a prompt's `count` steps take `prompt_steps` together."""
+        added = max(0.0, prompt_steps - count * self.decode_step)
+        mean = self.decode_step + self.rate * added
+        if self.rate * count > 1:
+            fullest = min(c, max(self.prefill.tokens, math.ceil(min(self.balance, c))))
+            mean = min(mean, self.prefill.longest_step(fullest))
+        return mean / self.accepted
 
     def tpot_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`tpot` over chunks low..high.
@@ -214,22 +255,21 @@ class Service:
         low, high : range [token]
         limit : bounds may stop at it where prompts go first [s]
         """
-        if low == high:
+        if low == high or not self.rate:
             return Bounds(self.tpot(low), self.tpot(low))
-        prefill = self.prefill
+        serial = self._serial
         if not self.mixed:
-            rest = (limit * self.accepted - self.decode_step) / self.rate if self.rate else math.inf
-            times = (prefill.least(low, high, rest), prefill.most(low, high, rest))
+            rest = (limit * self.accepted - self.decode_step) / self.rate
+            times = self._prompt_time_bounds(low, high, rest)
             return Bounds(*((self.decode_step + self.rate * time) / self.accepted for time in times))
-        # The mean of the mixed steps lies between their sum's bounds over the chunk counts.
-        counts = [max(1, math.ceil(prefill.tokens / c)) for c in (low, high)]
-        serial = prefill.serial()
-        shortest = max(self.step(1, prefill.cached, self.b, self.s), serial.least(low, high) / counts[0])
-        longest = prefill.longest_step(high)
-        if not (high > prefill.tokens and self.rate > 1):
-            longest = min(longest, serial.most(low, high) / counts[1])
-        least = self._mean_step(self.duty(high), shortest) / self.accepted
-        return Bounds(least, self._mean_step(self.duty(low), longest) / self.accepted)
+        most, fewest = serial.count(low), serial.count(high)
+        least = self._mean_step(serial.least(low, high), most, low)
+        if self.rate * most > 1:
+            # Shared steps may undercut what a lone prompt adds, down to the decode step.
+            least = self.decode_step / self.accepted
+        added = max(0.0, serial.most(low, high) - fewest * self.decode_step)
+        highest = self.decode_step + self.rate * added
+        return Bounds(least, min(highest, max(self.prefill.longest_step(high), self.decode_step)) / self.accepted)
 
     def utilisation(self, c: int) -> float:
         """How much of the capacity for prompts the steady state needs; the queue grows at 1.
@@ -246,7 +286,7 @@ class Service:
         """
         if self.mixed:
             return self.balance / c
-        return self._busy_share(self.prefill.total(c)) if self.rate else 0.0
+        return self._busy_share(self.prompt_time(c)) if self.rate else 0.0
 
     def utilisation_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`utilisation` over chunks low..high.
@@ -261,9 +301,7 @@ class Service:
         if not self.rate:
             return Bounds(0.0, 0.0)
         time = limit / (1 - limit) * self.decode_step / self.rate if limit < 1 else math.inf
-        return Bounds(
-            self._busy_share(self.prefill.least(low, high, time)), self._busy_share(self.prefill.most(low, high, time))
-        )
+        return Bounds(*(self._busy_share(prompt) for prompt in self._prompt_time_bounds(low, high, time)))
 
     def _busy_share(self, prefill: float) -> float:
         busy = self.rate * prefill

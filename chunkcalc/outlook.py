@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from chunkcalc.capacity import needed_bytes, pool_bytes
+from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.case import decode_tokens
 from chunkcalc.load import Bounds, Service, accepted_tokens
 from chunkcalc.records import Deployment, Slo, Workload
@@ -91,8 +91,7 @@ class Outlook:
         -------
         share; infinite where the weights alone do not fit [1]
         """
-        n = c + self.expected.b * (1 + self.workload.draft_tokens)
-        pool = pool_bytes(self.deployment, n, min(n, max(1.0, self.expected.b)))
+        pool = pool_bytes(self.deployment, *largest_step(self.deployment, self.workload, c))
         return needed_bytes(self.deployment, self.workload, self.workload.batch) / pool if pool > 0 else math.inf
 
     def rules(self, service: Service) -> list[Limit]:
@@ -204,5 +203,6 @@ def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTim
         mixed=mixed,
         accepted=drafts + 1.0,
         request_overhead=0.0,
+        whole=False,
     )
     return Outlook(deployment=deployment, workload=workload, slo=slo, expected=expected, floor=floor)

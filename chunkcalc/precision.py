@@ -40,8 +40,9 @@ def precision_for(model: Model, weights: str | None = None, kv: str | None = Non
     ------
     ChunkcalcError : unknown format
     """
-    chosen = WEIGHT_ALIASES.get(weights or "", weights) or model.weights
-    cache = KV_ALIASES.get(kv or "", kv) or model.kv
+    asked, asked_kv = (weights or "").lower(), (kv or "").lower()
+    chosen = WEIGHT_ALIASES.get(asked, asked) or model.weights
+    cache = KV_ALIASES.get(asked_kv, asked_kv) or model.kv
     if chosen not in WEIGHT_BYTES:
         raise ChunkcalcError(
             f"unknown weight format '{weights}'",

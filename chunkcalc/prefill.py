@@ -74,8 +74,8 @@ class Prefill:
         longest = max(last, self._at(c, full - 1)) if full else last
         return (summed + (self.stages - 1) * longest) / self.stages
 
-    def mean_step(self, c: int) -> float:
-        """The mean of the steps of a prompt.
+    def occupancy(self, c: int) -> float:
+        """How long each pipeline stage is busy with the prompt: it limits the rate of prompts.
 
         Parameters
         ----------
@@ -86,7 +86,31 @@ class Prefill:
         time [s]
         """
         full = self._full(c)
-        return (self._sum(c, full) + self._last(full, c)) / (full + 1)
+        return (self._sum(c, full) + self._last(full, c)) / self.stages
+
+    def rate(self, c: int) -> float:
+        """Prompt tokens that a rank processes while every step carries a chunk.
+
+        Parameters
+        ----------
+        c : chunk [token]
+
+        Returns
+        -------
+        rate [token/s]
+        """
+        if c > self.tokens:
+            return c * self.stages / self.longest_step(c)
+        return self.tokens / self.occupancy(c)
+
+    def count(self, c: int) -> int:
+        """Chunks of the prompt.
+
+        Parameters
+        ----------
+        c : chunk [token]
+        """
+        return self._full(c) + 1
 
     def longest_step(self, c: int) -> float:
         """The longest step that carries c prompt tokens: the last full chunk of a prompt.

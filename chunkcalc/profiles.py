@@ -82,7 +82,9 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ChunkcalcError(
-            f"'{path}' is not valid TOML ({error})", option, "see 'chunkcalc models show ID --toml'"
+            f"'{path}' is not valid TOML ({error})",
+            option,
+            "compare with a shipped profile (chunkcalc models show ID --toml, gpus show ID --toml)",
         ) from None
 
 

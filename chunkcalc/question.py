@@ -67,7 +67,8 @@ _ZERO = frozenset(("prefix_hit", "draft_acceptance"))  # these may be zero
 _NUMBERS: dict[str, tuple[float, float, bool]] = {
     **dict.fromkeys(("prompt", "output", "context", "batch", "chunk", "budget"), (1, LARGEST_COUNT, True)),
     **dict.fromkeys(("tp", "pp", "ep", "attention_dp"), (1, 4096, True)),
-    **dict.fromkeys(("ttft", "tpot", "itl", "link", "link_latency"), (0, math.inf, False)),
+    **dict.fromkeys(("ttft", "tpot", "itl", "link_latency"), (0, 1e6, False)),
+    "link": (0, 1e18, False),
     **dict.fromkeys(_SHARES, (0, 1, False)),
     "draft_tokens": (0, 64, True),
 }
@@ -115,10 +116,12 @@ def _check_number(field: str, value: object) -> None:
 
 
 def _range(field: str) -> str:
-    low, _, whole = _NUMBERS[field]
+    low, high, whole = _NUMBERS[field]
     if field in _SHARES:
         return f"give a fraction {'from' if field in _ZERO else 'above'} 0 to 1, such as 0.9"
-    return f"give a {'whole number of at least ' + format(low, 'g') if whole else 'number above zero'}"
+    if not whole:
+        return "give a number above zero"
+    return f"give a whole number from {low:g} to {high:g}"
 
 
 def _check_pairs(question: Question) -> None:

@@ -239,7 +239,8 @@ class Efficiency(NamedTuple):
     compute, memory : achieved fractions of peak and bandwidth [1], at most 1
     latency : fixed time per launch [s]
     knee : exponent of the q-norm that joins compute and memory [1]
-    quantise : traffic of quantising the activations, in units of the kernel's `quantised_bytes` [1]
+    activations : traffic of quantising or permuting activations, in units of the kernel's
+        `activation_bytes` [1]
     waste : units of the kernel's `waste` done beyond the useful work [1]
     """
 
@@ -247,7 +248,7 @@ class Efficiency(NamedTuple):
     memory: float = 1.0
     latency: float = 0.0
     knee: float = 12.0
-    quantise: float = 0.0
+    activations: float = 0.0
     waste: float = 0.0
 
 
@@ -262,11 +263,15 @@ class Allreduce(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What joins the GPUs of a node: bandwidth one way per GPU [byte/s], latency [s]."""
+    """What joins the GPUs of a node: bandwidth one way per GPU [byte/s], latency [s].
+
+    pair_bandwidth : of the one link between two GPUs, where no switch joins them [byte/s]
+    """
 
     kind: str
     bandwidth: Positive
     latency: Positive = 5e-6
+    pair_bandwidth: Positive | None = None
     gpus_per_node: Count = 8
     domain: Count = 8
 
@@ -399,13 +404,20 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slo:
-    """Limits [s]; None where there is none. `tpot_basis` says what `tpot` judges."""
+    """Limits [s]; None where there is none. `tpot_basis` says what `tpot` judges, and
+    `basis_given` that the user chose it rather than the engine's composition."""
 
     ttft: Positive | None = None
     tpot: Positive | None = None
     itl: Positive | None = None
     tpot_basis: Literal["step", "mean"] = "step"
+    basis_given: bool = False
     max_utilisation: Fraction = 0.85
+
+    @property
+    def latency(self) -> tuple[float, ...]:
+        """The latency limits that were given [s]."""
+        return tuple(limit for limit in (self.ttft, self.tpot, self.itl) if limit is not None)
 
 
 class Kernel(NamedTuple):
@@ -417,9 +429,9 @@ class Kernel(NamedTuple):
     flops : arithmetic per launch [FLOP]
     bytes : memory traffic per launch [byte]
     least_flops, least_bytes : the part of each that no implementation avoids [FLOP], [byte]
-    link_bytes : traffic to other GPUs per launch, one way [byte]
+    link_bytes, least_link_bytes : traffic to other GPUs per launch, one way, and its unavoidable part [byte]
     waste : arithmetic per unit of the form's waste constant [FLOP]
-    quantised_bytes : traffic of quantising activations, per unit of the form's constant [byte]
+    activation_bytes : traffic of quantising or permuting activations, per unit of the constant [byte]
     rows : query rows over which attention spreads, for filling the GPU; 0: it is full [1]
     launches : how often it runs in a step [1]
     group : GPUs that take part [1]
@@ -433,8 +445,9 @@ class Kernel(NamedTuple):
     least_flops: float = 0.0
     least_bytes: float = 0.0
     link_bytes: float = 0.0
+    least_link_bytes: float = 0.0
     waste: float = 0.0
-    quantised_bytes: float = 0.0
+    activation_bytes: float = 0.0
     rows: float = 0.0
     launches: float = 1.0
     group: int = 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chunkcalc.answer import FEASIBLE, Answer, Remedy
+from chunkcalc.answer import FEASIBLE, MARGINAL, Answer, Remedy
 from chunkcalc.catalog import gpus
 from chunkcalc.disaggregation import Disaggregation
 from chunkcalc.errors import ChunkcalcError
@@ -37,12 +37,14 @@ def remedies(found: Answer, pools: Disaggregation | None, ask: Ask) -> tuple[Rem
     pools : disaggregation that meets the limits, where there is one
     ask : answers a question without looking for remedies
     """
-    question = found.case.question
+    question, settings = found.case.question, []
     for change in _settings(found):
         remedy = _try(question, change, ask)
         if remedy is not None and remedy.verdict == FEASIBLE:
             return (remedy,)
-    out = [*_smaller_batch(found, ask)]
+        if remedy is not None and not found.holds:
+            settings.append(remedy)
+    out = [*settings, *_smaller_batch(found, ask)]
     for family in _families(found):
         out += _smallest(question, family, ask, found)
     if not out:
@@ -112,7 +114,7 @@ def _apart(pools: Disaggregation, found: Answer) -> Remedy:
     return Remedy(
         change=words,
         set={},
-        verdict=FEASIBLE,
+        verdict=FEASIBLE if pools.sure else MARGINAL,
         gpus=pools.gpus,
         ttft_s=pools.ttft_s,
         tpot_s=pools.tpot_s,
@@ -149,6 +151,8 @@ def _families(found: Answer) -> Iterator[list[Change]]:
     yield [Change(f"{name} weights", {**kept, "weights": name}) for name in _lighter(precision.weights)]
     node = found.case.deployment.hardware.link.gpus_per_node
     yield [Change(f"tensor parallel {tp}", {**kept, "tp": tp}) for tp in _doublings(question.tp, node)]
+    if not found.capacity.fits:
+        yield [Change(f"pipeline parallel {pp}", {**kept, "pp": pp}) for pp in _doublings(question.pp, 8)]
     yield [Change(f"{name} instead", {**kept, "gpu": name}) for name in _faster(found)]
 
 
@@ -179,9 +183,16 @@ def _doublings(tp: int, node: int) -> list[int]:
 
 
 def _faster(found: Answer) -> list[str]:
-    """Shipped GPUs with more arithmetic or bandwidth than this one, slowest first."""
+    """Shipped GPUs of the same vendor with more bandwidth and no less arithmetic, slowest first.
+
+    Only those whose figures are sure, and where the vendor has measured ones, only these.
+    """
     mine = found.case.deployment.hardware
-    better = [gpu for gpu in gpus() if gpu.bandwidth > mine.bandwidth and gpu.peak["bf16"] >= mine.peak["bf16"]]
+    sure = [gpu for gpu in gpus() if gpu.vendor == mine.vendor and gpu.confidence == "A"]
+    measured = [gpu for gpu in sure if "gemm.bf16" not in gpu.generic]
+    better = [
+        gpu for gpu in measured or sure if gpu.bandwidth > mine.bandwidth and gpu.peak["bf16"] >= mine.peak["bf16"]
+    ]
     return [gpu.id for gpu in sorted(better, key=lambda gpu: (gpu.bandwidth, gpu.peak["bf16"]))]
 
 

@@ -71,7 +71,7 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
     if form == "allreduce":
         return kernel.launches * allreduce_time(kernel.link_bytes, allreduce_fit(hardware, kernel.group))
     if form == "handover":
-        return kernel.launches * (hardware.link.latency + kernel.link_bytes / hardware.link.bandwidth)
+        return kernel.launches * (hardware.link.latency + kernel.link_bytes / link_bandwidth(hardware, 2))
     found = hardware.efficiency[f"{form}.{kernel.dtype}"]
     if form in ATTENTION_FORMS:
         rate = hardware.peak["bf16"]
@@ -81,10 +81,31 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
         rate = peak(hardware, kernel.dtype) or hardware.peak["bf16"]
     compute = (kernel.flops + found.waste * kernel.waste) / (found.compute * rate)
     memory = kernel.bytes / (found.memory * hardware.bandwidth)
-    quantise = found.quantise * kernel.quantised_bytes / hardware.bandwidth
+    moved = found.activations * kernel.activation_bytes / hardware.bandwidth
     attention = form in ATTENTION_FORMS
     busy = ops.maximum(compute, memory) if attention else ops.qsum(compute, memory, found.knee)
-    return kernel.launches * (busy + quantise + found.latency)
+    return kernel.launches * (busy + moved + found.latency)
+
+
+def link_bandwidth(hardware: Hardware, gpus: int) -> float:
+    """One-way bandwidth that each of a group of GPUs has to the others.
+
+    In a full mesh without a switch each pair has a link of its own, so a small group reaches only
+    a part of the total.
+
+    Parameters
+    ----------
+    hardware : the GPU
+    gpus : GPUs of the group [1]
+
+    Returns
+    -------
+    bandwidth [byte/s]
+    """
+    link = hardware.link
+    return (
+        link.bandwidth if link.pair_bandwidth is None else min(link.bandwidth, max(1, gpus - 1) * link.pair_bandwidth)
+    )
 
 
 def allreduce_fit(hardware: Hardware, gpus: int) -> Allreduce:
@@ -96,6 +117,9 @@ def allreduce_fit(hardware: Hardware, gpus: int) -> Allreduce:
     gpus : GPUs that take part [1]
     """
     measured = hardware.allreduce
+    if 0 in measured:  # the generic one, a share of the link
+        share = link_bandwidth(hardware, gpus) / hardware.link.bandwidth
+        return measured[0]._replace(bandwidth=measured[0].bandwidth * share)
     return measured.get(gpus) or measured[min((n for n in measured if n >= gpus), default=max(measured))]
 
 
@@ -117,7 +141,8 @@ def allreduce_time(message: Any, fit: Allreduce) -> Any:
 def bound(kernel: Kernel, hardware: Hardware) -> Bound:
     """What a kernel occupies at least of each resource, at datasheet peaks and nothing else.
 
-    Attention counts at the fastest arithmetic the GPU has for its KV format.
+    Attention counts at the fastest arithmetic the GPU has for its KV format, weight-only formats
+    at the 4-bit peak where there is one.
 
     Parameters
     ----------
@@ -129,9 +154,11 @@ def bound(kernel: Kernel, hardware: Hardware) -> Bound:
     times by resource [s]
     """
     rate = peak(hardware, kernel.dtype) or hardware.peak["bf16"]
+    if kernel.dtype in WEIGHT_ONLY:
+        rate = max(rate, hardware.peak.get("fp4", 0.0))
     launches = kernel.launches
     return Bound(
         launches * kernel.least_flops / rate,
         launches * kernel.least_bytes / hardware.bandwidth,
-        launches * kernel.link_bytes / hardware.link.bandwidth,
+        launches * kernel.least_link_bytes / link_bandwidth(hardware, kernel.group),
     )

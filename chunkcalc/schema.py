@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import variants
-from chunkcalc.records import Model, Name, Text
+from chunkcalc.records import Gqa, Model, Moe, Name, Text
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -43,6 +43,7 @@ class LinkTable(_Table):
     kind: Name
     bandwidth: Amount
     latency: Amount = 5e-6
+    pair_bandwidth: Amount | None = None
     gpus_per_node: Annotated[int, Field(gt=0)] = 8
     domain: Annotated[int, Field(gt=0)] = 8
 
@@ -54,7 +55,7 @@ class EfficiencyTable(_Table):
     memory: Share = 1.0
     latency_us: NotNegative = 0.0
     knee: Annotated[float, Field(ge=1, le=100)] = 12.0
-    quantise: NotNegative = 0.0
+    activations: NotNegative = 0.0
     waste: NotNegative = 0.0
 
 
@@ -90,6 +91,10 @@ class HardwareFile(_Table):
 
 
 _MODEL: TypeAdapter[Model] = TypeAdapter(Model)
+_KINDS = {
+    "attention": ("gqa", "mla", "compressed", "delta", "mamba2", "none"),
+    "ffn": ("dense", "moe", "none"),
+}
 _RECORDS = frozenset(("Gqa", "Mla", "Compressed", "Delta", "Mamba2", "Absent", "Dense", "Moe"))
 
 
@@ -105,11 +110,34 @@ def model(data: Mapping[str, Any], where: str) -> Model:
     ------
     ChunkcalcError : the first invalid key, by name
     """
+    _check_kinds(data, where)
     try:
         found = _MODEL.validate_python(data)
     except ValidationError as error:
         raise _first(error, where) from None
+    for index, group in enumerate(found.layers):
+        attention, ffn = group.attention, group.ffn
+        if isinstance(attention, Gqa) and attention.heads % attention.kv_heads:
+            problem = f"{attention.kv_heads} KV heads do not divide {attention.heads} heads"
+            raise ChunkcalcError(problem, f"{where}: layers.{index}.attention", "correct the value")
+        if isinstance(ffn, Moe) and ffn.top_k > ffn.experts:
+            raise ChunkcalcError(
+                f"top_k {ffn.top_k} of {ffn.experts} experts", f"{where}: layers.{index}.ffn", "correct it"
+            )
     return replace(found, variants=variants(found.variants))
+
+
+def _check_kinds(data: Mapping[str, Any], where: str) -> None:
+    """Name a wrong `kind` before the union of kinds reports one problem per member."""
+    layers = data.get("layers")
+    for index, layer in enumerate(layers if isinstance(layers, list) else []):
+        for part, kinds in _KINDS.items():
+            value = layer.get(part) if isinstance(layer, dict) else None
+            if isinstance(value, dict) and value.get("kind") not in kinds:
+                place = f"{where}: layers.{index}.{part}.kind"
+                raise ChunkcalcError(
+                    f"unknown kind {value.get('kind')!r:.40}", place, f"choose from {', '.join(kinds)}"
+                )
 
 
 def check_hardware(data: Mapping[str, Any], where: str) -> None:
@@ -148,6 +176,6 @@ def _first(error: ValidationError, where: str) -> ChunkcalcError:
         return ChunkcalcError(
             f"missing key '{key}'",
             where,
-            "compare with a shipped profile ('chunkcalc models show ID')",
+            "compare with a shipped profile (chunkcalc models show ID --toml, gpus show ID --toml)",
         )
     return ChunkcalcError(f"'{key}' is {item['input']!r:.60}: {item['msg'].lower()}", where, "correct the value")

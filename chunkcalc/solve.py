@@ -10,7 +10,7 @@ from chunkcalc import counts
 from chunkcalc.answer import MARGINAL, OVERLOADED, Answer, Chunking, Reading
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case, chunk_of, resolve
-from chunkcalc.engines import flags
+from chunkcalc.engines import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
@@ -21,9 +21,10 @@ from chunkcalc.roofline import COMPUTE_DTYPE, peak
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import textbook
 from chunkcalc.verdict import Verdict, judge
-from chunkcalc.window import safe_chunk, window
+from chunkcalc.window import aligned_best, keeps, window
 
-MOST_BATCH = 1024  # the engines' default for requests in flight on a large GPU
+MOST_BATCH = 1024  # per attention rank: the engines' default for requests in flight on a large GPU
+ALIGNED_WITHIN = 64  # batches below the largest among which an aligned budget is looked for
 NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth a warning
 
 
@@ -68,7 +69,7 @@ def answer(question: Question, *, with_remedies: bool = True) -> Answer:
     """
     case = resolve(question)
     timer = StepTimer(case.deployment, case.workload.draft_tokens)
-    batch = largest_batch(case, timer) if case.batch is None else case.batch
+    batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
     workload = replace(case.workload, batch=batch)
     given = chunk_of(case, batch)
     view = outlook(case.deployment, workload, case.slo, timer)
@@ -77,7 +78,7 @@ def answer(question: Question, *, with_remedies: bool = True) -> Answer:
     found = _assemble(case, view, timer, verdict, given is not None, largest)
     if not with_remedies or found.verdict == "feasible":
         return found
-    return replace(found, remedies=remedies(found, verdict.pools, _again))
+    return replace(found, looked_for_remedies=True, remedies=remedies(found, verdict.pools, _again))
 
 
 def _again(question: Question) -> Answer:
@@ -85,7 +86,11 @@ def _again(question: Question) -> Answer:
 
 
 def largest_batch(case: Case, timer: StepTimer) -> int:
-    """The largest batch whose limits hold with their error bands to spare; else without; else 1.
+    """The largest batch whose limits hold with their error bands to spare; else without; else 0.
+
+    Whether some chunk keeps every limit can only change from yes to no as the batch grows, so this
+    is a bisection. With the bands to spare, a slightly smaller batch that has an aligned budget is
+    preferred where there is one.
 
     Parameters
     ----------
@@ -102,16 +107,17 @@ def largest_batch(case: Case, timer: StepTimer) -> int:
 
     fits = capacity(case.deployment, case.workload, 1.0).max_concurrency
     for margin in (True, False):
-        low, high = 0, min(fits, MOST_BATCH)
+        low, high = 0, min(fits, MOST_BATCH * case.deployment.parallelism.dp)
         while low < high:
             middle = (low + high + 1) // 2
-            if safe_chunk(view(middle), margin=margin) is not None:
+            if keeps(view(middle), margin=margin):
                 low = middle
             else:
                 high = middle - 1
         if low:
-            return low
-    return 1
+            near = range(low, max(0, low - ALIGNED_WITHIN), -1)
+            return next((batch for batch in near if aligned_best(view(batch), margin=margin) is not None), low)
+    return 0
 
 
 def knee(deployment: Deployment) -> float | None:
@@ -146,15 +152,14 @@ def _assemble(
     tpot_error, ttft_error = view.bands
     reasons = verdict.reasons
     if largest is not None:
-        reasons = (
-            *reasons,
-            f"a steady state within the limits carries a batch of at most {largest}",
-        )
+        most = f"carries a batch of at most {largest}" if largest else "is beyond a single request, back to back"
+        reasons = (*reasons, f"a steady state within the limits {most}")
     budget = chunk + view.offset
     ratios = view.ratios(chunk)
     return Answer(
         case=case, workload=workload, slo=case.slo, verdict=verdict.name, certain=verdict.certain,
-        needs_disaggregation=verdict.pools is not None, reasons=reasons, chunk=chunk, budget=budget, given=given,
+        needs_disaggregation=verdict.pools is not None, reasons=reasons,
+        chunk=chunk, budget=budget, given=given, aligned=budget % view.alignment == 0,
         window=window(view, limits), headroom=min(ratios.values()) if ratios else None,
         utilisation=service.utilisation(chunk), balance=service.balance, max_batch=largest,
         textbook=textbook(case.deployment, workload, case.slo, chunk, view.longest_chunk),
@@ -162,7 +167,8 @@ def _assemble(
         judged_tpot_s=view.judged_tpot(service, chunk) if service.b else None,
         tpot_error=tpot_error, ttft_error=ttft_error, step=timer.step(*_longest(service, chunk)),
         knee=knee(case.deployment), chunking=_chunking(view, chunk),
-        capacity=capacity(case.deployment, workload, chunk + service.b * (1 + workload.draft_tokens)), remedies=(),
+        capacity=capacity(case.deployment, workload, chunk), prompt_tokens=service.prefill.tokens,
+        looked_for_remedies=False, remedies=(),
         flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget)},
         warnings=tuple(_warnings(case, view, verdict, budget)),
     )  # fmt: skip
@@ -203,9 +209,9 @@ def _chunking(view: Outlook, chunk: int) -> Chunking:
         decode_alone_s=service.decode_step if service.b else None,
         extra_weight_bytes=again
         * counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism),
-        prompt_tokens_per_s=ranks * prefill.tokens / prefill.total(chunk),
-        output_tokens_per_s=workload.batch / tpot if tpot else None,
-        prompt_tokens_per_s_unchunked=ranks * prefill.tokens / whole,
+        prompt_tokens_per_s=ranks * prefill.rate(chunk),
+        output_tokens_per_s=workload.batch / tpot if tpot and service.utilisation(chunk) < 1 else None,
+        prompt_tokens_per_s_unchunked=ranks * prefill.rate(prefill.tokens),
     )
 
 
@@ -218,6 +224,11 @@ def _warnings(case: Case, view: Outlook, verdict: Verdict, budget: int) -> list[
     if budget % view.alignment:
         edge = _tile_step(case, budget)
         out.append(f"budget {budget} is not a multiple of {view.alignment}{edge}")
+    yaml = yaml_options(case.deployment)
+    if yaml:
+        out.append(f"TensorRT-LLM takes these from its YAML options only: {'; '.join(yaml)}")
+    if view.workload.draft_tokens:
+        out.append("the flags leave out the draft model: add your speculative configuration")
     if case.question.mixed_chunk and view.workload.draft_tokens:
         out.append("SGLang switches mixed chunks off with most speculative decoding algorithms")
     return out

@@ -203,7 +203,8 @@ class StepTimer:
                 out += attention.decode_kernels(deployment, group.attention, b, s, drafts, joint, unified=True)
                 decodes = decodes - joint
             out += attention.decode_kernels(deployment, group.attention, b, s, drafts, decodes)
-        sampled = b * (1 + drafts) + ops.positive(c)
+        # A chunk samples a token only where a prompt ends; the floor leaves that row out.
+        sampled = b * (1 + drafts) + (ops.positive(c) if expected else 0)
         out += head.kernels(deployment, sampled, ops.positive(sampled))
         out += link.handover(deployment, n)
         return out + self._draft_kernels(b, s) if expected and drafts else out

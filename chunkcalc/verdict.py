@@ -19,11 +19,10 @@ from chunkcalc.answer import (
     RETUNE,
     SCALE_UP,
 )
-from chunkcalc.capacity import needed_bytes
+from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.catalog import load_hardware
 from chunkcalc.disaggregation import (
     Disaggregation,
-    decode_certificate,
     disaggregate,
     outlook_for,
     prefill_certificate,
@@ -35,7 +34,7 @@ from chunkcalc.records import Hardware
 from chunkcalc.roofline import peak
 from chunkcalc.search import first
 from chunkcalc.units import format_bytes, format_count, format_duration
-from chunkcalc.window import recommend
+from chunkcalc.window import keeps, recommend
 from chunkcalc.work import attention
 
 FASTEST = {"nvidia": "b300", "amd": "mi355x"}  # the vendor's fastest shipped GPU, by name
@@ -87,20 +86,30 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     found = status(view, chunk)
     if found == FEASIBLE:
         return Verdict(name=FEASIBLE, chunk=chunk, reasons=(_margin(view, chunk),))
+    broken = tuple(_broken(view, chunk))
+    mixing = mixing_helps(view)
+    if mixing == FEASIBLE and view.slo.itl is not None:
+        return _retune_by_mixing(view, chunk, broken)
     failed = certificates(view, view.expected)
     if failed:
         return _certificate_verdict(view, chunk, failed)
     if found == MARGINAL:
         return Verdict(name=MARGINAL, chunk=chunk, reasons=(_margin(view, chunk),))
-    broken = tuple(_broken(view, chunk))
-    if given and status(view, best) != FAILS:
-        certain = not all(limit.holds(chunk) for limit in view.latency_limits(view.floor))
+    if given and keeps(view):
+        certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
         hint = f"the window is not empty: chunk {best} keeps every limit"
         return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*broken, hint))
-    if mixing_helps(view):
-        hint = "mixing decodes into the prompt chunks (--enable-mixed-chunk) keeps every limit"
-        return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*broken, hint))
+    if mixing != FAILS:
+        return _retune_by_mixing(view, chunk, broken)
+    if given and status(view, best) == MARGINAL:
+        hint = f"the best chunk, {best}, is marginal"
+        return Verdict(name=RETUNE, chunk=chunk, reasons=(*broken, hint))
     return _no_chunk(view, chunk, broken)
+
+
+def _retune_by_mixing(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
+    hint = "mixing decodes into the prompt chunks (--enable-mixed-chunk) keeps every limit"
+    return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*broken, hint))
 
 
 def certificates(view: Outlook, service: Service) -> list[str]:
@@ -111,47 +120,43 @@ def certificates(view: Outlook, service: Service) -> list[str]:
     view : the deployment
     service : the reading
     """
-    out, slo = [], view.slo
-    if decode_certificate(service, slo):
-        limit = min(limit for limit in (slo.tpot, slo.itl) if limit is not None)
-        step = format_duration(service.decode_step / service.accepted)
-        decodes = f"{view.workload.batch} decode{'s' if view.workload.batch > 1 else ''}"
-        out.append(f"{decodes} alone take {step} per token, over {format_duration(limit)}")
+    out, slo, batch = [], view.slo, view.workload.batch
+    decodes = f"{batch} decodes alone take" if batch != 1 else "1 decode alone takes"
+    per_token = service.decode_step / service.accepted
+    if slo.tpot is not None and per_token > slo.tpot:
+        out.append(f"{decodes} {format_duration(per_token)} per token, over {format_duration(slo.tpot)}")
+    elif slo.itl is not None and service.decode_step > slo.itl:
+        out.append(f"{decodes} {format_duration(service.decode_step)} per step, over {format_duration(slo.itl)}")
     if prefill_certificate(view, service, slo):
         out.append(f"a prompt alone misses TTFT {format_duration(slo.ttft)} at every chunk")
     return out
 
 
-def mixing_helps(view: Outlook) -> bool:
-    """Whether an engine that runs prompts first would keep the limits if it mixed.
+def mixing_helps(view: Outlook) -> str:
+    """The status of the best chunk if an engine that runs prompts first mixed instead.
 
     Parameters
     ----------
     view : the deployment
     """
     if view.deployment.engine.composition != "prefill_first":
-        return False
-    other = mixed(view)
-    chunk = recommend(other)
-    return chunk is not None and status(other, chunk) != FAILS
-
-
-def mixed(view: Outlook) -> Outlook:
-    """The same deployment with decodes mixed into prompt chunks; limits keep their basis.
-
-    Parameters
-    ----------
-    view : the deployment
-    """
+        return FAILS
     engine = replace(view.deployment.engine, composition="mixed", budget_counts_decodes=True)
-    return outlook_for(replace(view, slo=replace(view.slo, tpot_basis="step")), engine=engine)
+    slo = view.slo if view.slo.basis_given else replace(view.slo, tpot_basis="step")
+    other = outlook_for(replace(view, slo=slo), engine=engine)
+    chunk = recommend(other)
+    if chunk is None or not keeps(other):
+        return FAILS
+    return status(other, chunk)
 
 
 def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
     """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
     service, memory = view.expected, view.memory_rule()
     if first([memory, *view.latency_limits(service)], 1, view.longest_chunk) is not None:
-        certain = first([*view.latency_limits(view.floor), *view.rules(service)], 1, view.longest_chunk) is None
+        # For engines that mix, utilisation is arithmetic; where prompts go first it is a prediction.
+        floor = [*view.latency_limits(view.floor), *view.rules(service)]
+        certain = service.mixed and first(floor, 1, view.longest_chunk) is None
         return Verdict(name=OVERLOADED, chunk=chunk, certain=certain, reasons=(_overload_reason(view), *broken))
     certain = _empty_on_floor(view)
     empty = "no chunk keeps every limit"
@@ -213,31 +218,35 @@ def _memory_reason(view: Outlook) -> str:
     deployment = view.deployment
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
     needed = needed_bytes(deployment, view.workload, view.workload.batch)
+    pool = pool_bytes(deployment, *largest_step(deployment, view.workload, 1))
+    if pool <= 0:
+        memory = format_bytes(deployment.hardware.memory)
+        return f"the weights alone do not fit: {format_bytes(weights)} per GPU of {memory}"
     return (
-        f"it does not fit: {format_bytes(weights)} of weights and {format_bytes(needed)} of KV cache per GPU "
-        f"do not go into {format_bytes(deployment.hardware.memory)} with activations and reserve"
+        f"this batch does not fit: its KV cache needs {format_bytes(needed)} per GPU, and the weights "
+        f"({format_bytes(weights)}) leave {format_bytes(pool)}"
     )
 
 
 def _overload_reason(view: Outlook) -> str:
-    need = view.expected.balance / view.slo.max_utilisation
-    return (
-        f"the latency limits leave chunks, but a steady state of {view.workload.batch} decodes needs at least "
-        f"{format_count(need)} prompt tokens per step"
-    )
+    batch, limit = view.workload.batch, view.slo.max_utilisation
+    steady = f"the latency limits leave chunks, but a steady state of {batch} decode{'s' if batch != 1 else ''}"
+    if not view.expected.mixed:
+        return f"{steady} spends more than {100 * limit:.0f}% of the time on prompts"
+    return f"{steady} needs at least {format_count(view.expected.balance / limit)} prompt tokens per step"
 
 
 def _margin(view: Outlook, chunk: int) -> str:
     ratios = view.ratios(chunk)
     if not ratios:
-        return "no latency limit was given; memory and a steady state hold"
+        return "no latency limit was given"
     tightest = min(ratios, key=lambda name: ratios[name])
-    names = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}
-    band = dict(zip(("tpot", "itl", "ttft"), (view.bands[0], *view.bands), strict=True))[tightest]
-    return (
-        f"the tightest limit is {names[tightest]}: {ratios[tightest]:.2f} times the prediction "
-        f"(sure from {1 + band:.2f})"
-    )
+    name = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}[tightest]
+    percent = 100 * (1 / ratios[tightest] - 1)
+    needed = 100 * (1 - 1 / (1 + view.bands[1 if tightest == "ttft" else 0]))
+    if percent > 0:
+        return f"{name} is predicted {percent:.0f}% over its limit, inside the error band"
+    return f"the tightest limit is {name}: predicted {-percent:.0f}% below it, {needed:.0f}% is needed to be sure"
 
 
 def _broken(view: Outlook, chunk: int) -> list[str]:

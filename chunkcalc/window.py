@@ -57,9 +57,9 @@ def _binding(limits: Sequence[Limit], c: int) -> str:
 def recommend(view: Outlook) -> int | None:
     """The chunk to set; None where the batch does not fit at any chunk.
 
-    Aligned budgets first: those that keep every limit with its error band to spare, then those
-    that keep every limit. Then the best unaligned one. Where none keeps every limit, the largest
-    headroom among those that keep memory and balance, then among those that keep memory.
+    First those that keep every limit with its error band to spare, then those that keep every
+    limit; in each, aligned budgets before others. Where none keeps every limit, the largest
+    headroom among those that keep the rules, then among those that fit.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def recommend(view: Outlook) -> int | None:
     chunk [token]
     """
     grids = (view.aligned, range(1, view.longest_chunk + 1))
-    for grid in grids:
-        for margin in (True, False):
+    for margin in (True, False):
+        for grid in grids:
             chosen = _choose(view, _all_limits(view, margin), grid)
             if chosen is not None:
                 return chosen
@@ -79,8 +79,20 @@ def recommend(view: Outlook) -> int | None:
         for grid in grids:
             inside = _inside(kept, grid)
             if inside:
-                return best(inside, view.headroom, view.headroom_ceiling)
+                # Without a latency limit nothing tells chunks apart but the load they carry.
+                return best(inside, view.headroom, view.headroom_ceiling) if view.slo.latency else inside[-1]
     return None
+
+
+def keeps(view: Outlook, *, margin: bool = False) -> bool:
+    """Whether some chunk keeps every limit and rule.
+
+    Parameters
+    ----------
+    view : the deployment
+    margin : keep the error bands to spare
+    """
+    return last(_all_limits(view, margin), 1, view.longest_chunk) is not None
 
 
 def aligned_best(view: Outlook, *, margin: bool) -> int | None:
@@ -100,19 +112,6 @@ def aligned_best(view: Outlook, *, margin: bool) -> int | None:
 
 def _all_limits(view: Outlook, margin: bool) -> list[Limit]:
     return [*view.latency_limits(view.expected, margin=margin), *view.rules(view.expected)]
-
-
-def safe_chunk(view: Outlook, *, margin: bool) -> int | None:
-    """Some aligned chunk that keeps every limit, with its error band to spare where wanted.
-
-    Parameters
-    ----------
-    view : the deployment
-    margin : keep the error bands to spare
-    """
-    grid = view.aligned
-    index = first([limit.on(grid) for limit in _all_limits(view, margin)], 0, len(grid) - 1)
-    return None if index is None else grid[index]
 
 
 def _inside(limits: Sequence[Limit], grid: range) -> range:
@@ -140,7 +139,7 @@ def _choose(view: Outlook, limits: Sequence[Limit], grid: range) -> int | None:
     def kept(score: float, c: int) -> float:
         return score if all(limit.holds(c) for limit in limits) else -math.inf
 
-    if sum(limit is not None for limit in (slo.ttft, slo.tpot, slo.itl)) > 1:
+    if len(slo.latency) > 1:
         return best(inside, lambda c: kept(view.headroom(c), c), view.headroom_ceiling)
     fastest = best(inside, lambda c: kept(-prefill.total(c), c), lambda low, high: -prefill.least(low, high))
     assert fastest is not None

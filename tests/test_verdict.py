@@ -18,6 +18,7 @@ from chunkcalc.question import Question
 from chunkcalc.search import first
 from chunkcalc.solve import answer, solve
 from chunkcalc.verdict import status
+from chunkcalc.window import aligned_best, keeps
 from tests.deployments import deployment
 
 SMALL = {"model": "llama-3.1-8b", "gpu": "h100-sxm"}
@@ -156,7 +157,11 @@ def test_without_a_batch_the_largest_that_holds_is_taken():
     found = solve(**fields)
     assert found.verdict == "feasible"
     assert solve(**fields, batch=found.workload.batch).verdict == "feasible"
-    assert solve(**fields, batch=found.workload.batch + 1, with_remedies=False).verdict != "feasible"
+    more = range(found.workload.batch + 1, found.workload.batch + 10)
+    assert all(aligned_best(view_of(fields, batch=batch), margin=True) is None for batch in more)
+    # Without regard to alignment, yes turns to no once and for all as the batch grows.
+    kept = [keeps(view_of(fields, batch=batch), margin=True) for batch in range(1, 80)]
+    assert kept == sorted(kept, reverse=True)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])

@@ -6,6 +6,7 @@ import typer
 
 from chunkcalc import catalog
 from chunkcalc.cli.output import show_json
+from chunkcalc.profiles import data_folder
 from chunkcalc.report import json, tables
 
 app = typer.Typer(help="GPUs: list, show.", no_args_is_help=True)
@@ -28,10 +29,13 @@ def list_gpus(
 def show_gpu(
     name: str = typer.Argument(help="Id, product name, or path to a profile."),
     as_json: bool = typer.Option(False, "--json", help="One row of chunkcalc.gpus/1 on stdout."),
+    as_toml: bool = typer.Option(False, "--toml", help="The profile itself, to start your own from."),
 ) -> None:
     """Show one GPU: datasheet, link, and measured efficiencies."""
     record = catalog.load_hardware(name).record
-    if as_json:
+    if as_toml:
+        print((data_folder("hardware_profiles") / f"{record.id}.toml").read_text(encoding="utf-8"), end="")
+    elif as_json:
         show_json({"schema": json.GPUS, "gpus": [json.gpu(record)]})
     else:
         print(tables.gpu(record))

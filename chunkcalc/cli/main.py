@@ -52,6 +52,8 @@ def main() -> None:
         # The reader has gone (head, less): not an error, and nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(HOLDS)
+    except OSError as error:
+        _fail(f"error: cannot write the answer ({error.strerror})", USAGE)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # the last resort: a traceback helps no user

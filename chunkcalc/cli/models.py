@@ -6,6 +6,7 @@ import typer
 
 from chunkcalc import catalog
 from chunkcalc.cli.output import show_json
+from chunkcalc.profiles import data_folder
 from chunkcalc.report import json, tables
 
 app = typer.Typer(help="Models: list, show.", no_args_is_help=True)
@@ -28,10 +29,13 @@ def list_models(
 def show_model(
     name: str = typer.Argument(help="Id, Hugging Face id, or path to a profile."),
     as_json: bool = typer.Option(False, "--json", help="One row of chunkcalc.models/1 on stdout."),
+    as_toml: bool = typer.Option(False, "--toml", help="The profile itself, to start your own from."),
 ) -> None:
     """Show one model: its layers and what it amounts to."""
     record = catalog.load_model(name).record
-    if as_json:
+    if as_toml:
+        print((data_folder("models") / f"{record.id}.toml").read_text(encoding="utf-8"), end="")
+    elif as_json:
         show_json({"schema": json.MODELS, "models": [json.model(record)]})
     else:
         print(tables.model(record))

@@ -16,6 +16,8 @@ from chunkcalc.records import Deployment, Engine, Hardware, Workload
 # two parts (RTX PRO 6000 and RTX 4090); on Hopper and data-centre Blackwell it is taken as split.
 UNIFIED_ARCHITECTURES = frozenset(("ada", "blackwell-rtx"))
 
+SGLANG_MAX_PREFILL = 16384  # default of --max-prefill-tokens, which also bounds a prompt batch
+
 ENGINES = {
     "vllm": Engine(
         name="vllm", version="0.33.0", memory_rule="total", memory_fraction=0.92, tpot_band=0.15, ttft_band=0.40
@@ -57,44 +59,89 @@ def flags(deployment: Deployment, workload: Workload, chunk: int, budget: int) -
     -------
     flag, value, flag, value ...
     """
-    parallelism, engine = deployment.parallelism, deployment.engine
+    engine, parallelism = deployment.engine, deployment.parallelism
     per_rank = max(1, math.ceil(workload.batch / parallelism.dp))
-    tp, dp, pp, ep = (str(n) for n in (parallelism.tp, parallelism.dp, parallelism.pp, parallelism.ep))
-    several = {name for name, n in (("dp", dp), ("pp", pp), ("ep", ep)) if n != "1"}
     if engine.name == "vllm":
-        out = [
-            "--max-num-batched-tokens",
-            str(budget),
-            "--max-num-seqs",
-            str(per_rank),
-            "--tensor-parallel-size",
-            tp,
-        ]
-        out += ["--data-parallel-size", dp] if "dp" in several else []
-        out += ["--pipeline-parallel-size", pp] if "pp" in several else []
-        return (*out, "--enable-expert-parallel") if "ep" in several else tuple(out)
-    if engine.name == "sglang":
-        # The flag is divided by the attention ranks, and its tp counts all of them.
+        out = _vllm(deployment, budget, per_rank)
+    elif engine.name == "sglang":
         size = (budget if engine.composition == "mixed" else chunk) * parallelism.dp
-        out = [
-            "--chunked-prefill-size",
-            str(size),
-            "--max-running-requests",
-            str(max(1, workload.batch)),
-        ]
-        out += ["--tp-size", str(parallelism.stage_gpus)]
-        out += ["--dp-size", dp, "--enable-dp-attention"] if "dp" in several else []
-        out += ["--pp-size", pp] if "pp" in several else []
-        out += ["--ep-size", ep] if "ep" in several else []
-        return (*out, "--enable-mixed-chunk") if engine.composition == "mixed" else tuple(out)
-    out = [
-        "--max_num_tokens",
-        str(budget),
-        "--max_batch_size",
-        str(per_rank),
-        "--tp_size",
-        str(parallelism.stage_gpus),
+        out = _sglang(deployment, size, max(1, workload.batch))
+    else:
+        out = _trtllm(deployment, budget, per_rank)
+    return tuple(word for option in out for word in option)
+
+
+Options = list[tuple[str, ...]]
+
+
+def _when(condition: object, *option: str) -> Options:
+    return [option] if condition else []
+
+
+def _changed_fraction(engine: Engine) -> str | None:
+    """The memory fraction where it is not the engine's default."""
+    default = ENGINES[engine.name].memory_fraction
+    return f"{engine.memory_fraction:g}" if engine.memory_fraction not in (None, default) else None
+
+
+def _vllm(deployment: Deployment, budget: int, requests: int) -> Options:
+    parallelism, fraction = deployment.parallelism, _changed_fraction(deployment.engine)
+    return [
+        ("--max-num-batched-tokens", str(budget)),
+        ("--max-num-seqs", str(requests)),
+        ("--tensor-parallel-size", str(parallelism.tp)),
+        *_when(parallelism.dp > 1, "--data-parallel-size", str(parallelism.dp)),
+        *_when(parallelism.pp > 1, "--pipeline-parallel-size", str(parallelism.pp)),
+        *_when(parallelism.ep > 1, "--enable-expert-parallel"),
+        *_when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8"),
+        *_when(fraction, "--gpu-memory-utilization", fraction or ""),
     ]
-    out += ["--pp_size", pp] if "pp" in several else []
-    out += ["--ep_size", ep] if "ep" in several else []
-    return (*out, "--enable_chunked_prefill")
+
+
+def _sglang(deployment: Deployment, size: int, requests: int) -> Options:
+    """The chunk is divided by the attention ranks, and the tensor parallel size counts them all."""
+    parallelism, fraction = deployment.parallelism, _changed_fraction(deployment.engine)
+    return [
+        ("--chunked-prefill-size", str(size)),
+        ("--max-running-requests", str(requests)),
+        ("--tp-size", str(parallelism.stage_gpus)),
+        *_when(parallelism.dp > 1, "--dp-size", str(parallelism.dp)),
+        *_when(parallelism.dp > 1, "--enable-dp-attention"),
+        *_when(parallelism.pp > 1, "--pp-size", str(parallelism.pp)),
+        *_when(parallelism.ep > 1, "--ep-size", str(parallelism.ep)),
+        *_when(deployment.engine.composition == "mixed", "--enable-mixed-chunk"),
+        *_when(size > SGLANG_MAX_PREFILL, "--max-prefill-tokens", str(size)),
+        *_when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8_e4m3"),
+        *_when(fraction, "--mem-fraction-static", fraction or ""),
+    ]
+
+
+def _trtllm(deployment: Deployment, budget: int, requests: int) -> Options:
+    """Attention data parallelism and the KV format have no flag: they go into the YAML options."""
+    parallelism, fraction = deployment.parallelism, _changed_fraction(deployment.engine)
+    return [
+        ("--max_num_tokens", str(budget)),
+        ("--max_batch_size", str(requests)),
+        ("--tp_size", str(parallelism.stage_gpus)),
+        *_when(parallelism.pp > 1, "--pp_size", str(parallelism.pp)),
+        *_when(parallelism.ep > 1, "--ep_size", str(parallelism.ep)),
+        ("--enable_chunked_prefill",),
+        *_when(fraction, "--kv_cache_free_gpu_memory_fraction", fraction or ""),
+    ]
+
+
+def yaml_options(deployment: Deployment) -> tuple[str, ...]:
+    """What TensorRT-LLM takes only from its YAML options (`--config`).
+
+    Parameters
+    ----------
+    deployment : the replica
+
+    Returns
+    -------
+    lines of YAML
+    """
+    if deployment.engine.name != "trtllm":
+        return ()
+    out = ["enable_attention_dp: true"] if deployment.parallelism.dp > 1 else []
+    return (*out, "kv_cache_config: {dtype: fp8}") if deployment.precision.kv == "fp8" else tuple(out)

@@ -24,7 +24,7 @@ MEANING = {
     "retune": "this setting fails, another one holds",
     "overloaded": "the latency limits can hold, but not at this batch",
     "disaggregate": "no chunk meets both limits; separate prefill and decode units do",
-    "scale_up": "no chunk can make it hold on this hardware",
+    "scale_up": "no chunk makes it hold on this deployment",
     "impossible": "no chunk and no node of this vendor can make it hold",
 }
 
@@ -85,7 +85,7 @@ def solve(answer: Answer, *, verbose: bool = False) -> list[Line]:
     ]
     if verbose:
         out += [[], *_details(answer)]
-    if answer.remedies:
+    if answer.looked_for_remedies:
         out += [[], *_remedies(answer)]
     notes = [*answer.warnings, *answer.case.notes]
     if notes:
@@ -111,7 +111,8 @@ def _head(answer: Answer) -> list[Line]:
     subject = f"{deployment.model.id}, {deployment.precision.weights} weights, on {gpus} x {deployment.hardware.id}"
     subject += f" under {deployment.engine.name} {deployment.engine.version}"
     name = answer.verdict.upper().replace("_", " ")
-    first, *more = textwrap.wrap(f"{name}: {MEANING[answer.verdict]}{certainty}", WIDTH, subsequent_indent="  ")
+    meaning = MEANING[answer.verdict] if answer.slo.latency or not answer.holds else "memory and a steady state hold"
+    first, *more = textwrap.wrap(f"{name}: {meaning}{certainty}", WIDTH, subsequent_indent="  ")
     out: list[Line] = [[Segment(name, style), Segment(first[len(name) :])], *([Segment(row)] for row in more)]
     for reason in answer.reasons[:4]:
         out += [[Segment(row)] for row in textwrap.wrap(reason, WIDTH - 2, initial_indent="- ", subsequent_indent="  ")]
@@ -120,25 +121,47 @@ def _head(answer: Answer) -> list[Line]:
 
 def _setting(answer: Answer) -> Iterator[Line]:
     workload, window = answer.workload, answer.window
-    batch = "" if answer.case.batch is not None else " (the largest that holds)"
     lengths = f"{format_count(workload.prompt)} prompt + {format_count(workload.output)} output tokens"
-    yield from _wrapped("requests", f"{lengths}, batch {workload.batch}{batch}")
+    yield from _wrapped("requests", f"{lengths}, batch {format_count(workload.batch)}{_batch_note(answer)}")
     verb = "judged" if answer.given else "set" if answer.holds else "closest"
-    decodes = answer.budget - answer.chunk
-    parts = (
-        f"chunk {format_count(answer.chunk)} + {decodes} decodes" if decodes else f"chunk {format_count(answer.chunk)}"
-    )
+    drafts = f" x {1 + workload.draft_tokens} tokens" if workload.draft_tokens else ""
+    decodes = (answer.budget - answer.chunk) // (1 + workload.draft_tokens)
+    plural = "decodes" if decodes != 1 else "decode"
+    beside = f" + {format_count(decodes)} {plural}{drafts}" if decodes else ""
+    parts = f"chunk {format_count(answer.chunk)}{beside}"
     yield from _wrapped(verb, f"budget {format_count(answer.budget)} tokens per step ({parts})")
-    for row in textwrap.wrap(" ".join(next(iter(answer.flags.values()))), WIDTH - LABEL, break_on_hyphens=False):
-        yield [Segment(" " * LABEL), Segment(row, "bold cyan")]
+    if answer.holds or not answer.given:
+        yield from ([Segment(" " * LABEL), Segment(row, "bold cyan")] for row in _flag_rows(answer))
     if window.chunk_min is None or window.chunk_max is None:
-        yield from _wrapped("window", "empty: no chunk keeps every limit")
+        yield from _wrapped("window", "empty: no chunk is predicted to keep every limit")
         return
     gaps = "; some chunks between fail" if window.gaps else ""
     ends = f"chunk {format_count(window.chunk_min)} to {format_count(window.chunk_max)}"
     names = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap limit"}
     low, high = (names.get(str(end), str(end)) for end in (window.binding_min, window.binding_max))
     yield from _wrapped("window", f"{ends} (below: {low}; above: {high}{gaps})")
+
+
+def _batch_note(answer: Answer) -> str:
+    """What a batch that was left out stands for."""
+    if answer.case.batch is not None:
+        return ""
+    if not answer.holds:
+        return " (assumed: no batch holds)"
+    if answer.verdict != FEASIBLE:
+        return " (the largest inside the error band)"
+    return " (the largest with an aligned budget)" if answer.aligned else " (the largest that holds)"
+
+
+def _flag_rows(answer: Answer) -> list[str]:
+    """The flags in rows that break between options only."""
+    rows = [""]
+    for word in next(iter(answer.flags.values())):
+        starts = word.startswith("--")
+        if starts and len(rows[-1]) + len(word) + 8 > WIDTH - LABEL:
+            rows.append("")
+        rows[-1] += f" {word}" if rows[-1] else word
+    return rows
 
 
 def _times(answer: Answer) -> Iterator[Line]:
@@ -197,27 +220,32 @@ def _state(value: float, limit: float | None, band: float) -> tuple[str, str]:
 
 
 def _chunking(answer: Answer) -> Iterator[Line]:
-    parts, expected = answer.chunking, answer.expected
-    if expected.itl_s is not None:
-        mixed = answer.case.deployment.engine.composition == "mixed"
-        stall = f"{format_duration(parts.stall_unchunked_s)} -> {format_duration(expected.itl_s)}"
-        why = "" if mixed else ": prompts go first, whole"
-        yield from _wrapped("chunking", f"stall of every stream per prompt {stall}{why}")
-    yield from _wrapped(
-        "" if expected.itl_s is not None else "chunking",
-        f"TTFT {format_duration(parts.ttft_unchunked_s)} -> {format_duration(expected.ttft_s)}, prompt rate "
-        f"{format_count(parts.prompt_tokens_per_s_unchunked)} -> {format_count(parts.prompt_tokens_per_s)} tokens/s",
-    )
+    parts, expected, tokens = answer.chunking, answer.expected, answer.prompt_tokens
+    rate = f"{format_count(parts.prompt_tokens_per_s)} prompt tokens/s at most"
+    rows = []
+    if answer.chunk >= tokens:
+        rows.append(f"prompts are not cut; {rate}")
+    else:
+        if expected.itl_s is not None:
+            mixed = answer.case.deployment.engine.composition == "mixed"
+            stall = f"{format_duration(parts.stall_unchunked_s)} -> {format_duration(expected.itl_s)}"
+            rows.append(f"stall of every stream per prompt {stall}{'' if mixed else ': prompts go first, whole'}")
+        whole = format_count(parts.prompt_tokens_per_s_unchunked)
+        ttft = f"{format_duration(parts.ttft_unchunked_s)} -> {format_duration(expected.ttft_s)}"
+        rows.append(f"TTFT {ttft}, prompt rate {whole} -> {format_count(parts.prompt_tokens_per_s)} tokens/s")
     if parts.decode_alone_s is not None:
         mixed = answer.case.deployment.engine.composition == "mixed"
+        alone = format_duration(parts.decode_alone_s)
         ride = (
             f"riding along add {format_duration(parts.ride_along_s)}; alone they cost"
             if mixed
             else "run alone and cost"
         )
-        yield from _wrapped("", f"decodes {ride} {format_duration(parts.decode_alone_s)} per step")
+        rows.append(f"decodes {ride} {alone} per step")
     if parts.output_tokens_per_s is not None:
-        yield from _wrapped("", f"{format_count(parts.output_tokens_per_s)} output tokens/s in a steady state")
+        rows.append(f"{format_count(parts.output_tokens_per_s)} output tokens/s in a steady state")
+    for index, row in enumerate(rows):
+        yield from _wrapped("" if index else "chunking", row)
 
 
 def _why(answer: Answer) -> Iterator[Line]:
@@ -234,6 +262,8 @@ def _why(answer: Answer) -> Iterator[Line]:
 
 
 def _remedies(answer: Answer) -> Iterator[Line]:
+    if not answer.remedies:
+        yield from _wrapped("what helps", "nothing that was tried: batch, prefix cache, formats, parallelism, GPUs")
     for index, remedy in enumerate(answer.remedies):
         yield from _wrapped("what helps" if not index else "", describe(remedy))
 

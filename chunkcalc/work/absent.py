@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from chunkcalc.records import Absent, Deployment, Kernel
+from chunkcalc.work.gemm import Weight
 
 
-def projections(attention: Absent, hidden: int, tp: int) -> list[tuple[float, float]]:
+def projections(attention: Absent, hidden: int, tp: int) -> list[Weight]:
     """No weights.
 
     Parameters

@@ -13,14 +13,15 @@ from typing import Any
 
 from chunkcalc.records import Attention, Delta, Deployment, Gqa, Kernel, Mla
 from chunkcalc.work import absent, compressed, gqa, mla, recurrent
+from chunkcalc.work.gemm import Weight
 
 MODULES: Mapping[str, ModuleType] = {
     "gqa": gqa, "mla": mla, "compressed": compressed, "delta": recurrent, "mamba2": recurrent, "none": absent,
 }  # fmt: skip
 
 
-def projections(attention: Attention, hidden: int, tp: int) -> list[tuple[float, float]]:
-    """(out, in) of each projection weight on one of tp ranks.
+def projections(attention: Attention, hidden: int, tp: int) -> list[Weight]:
+    """Each projection weight on one of tp ranks.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def projections(attention: Attention, hidden: int, tp: int) -> list[tuple[float,
     hidden : hidden size [1]
     tp : tensor parallel degree [1]
     """
-    found: list[tuple[float, float]] = MODULES[attention.kind].projections(attention, hidden, tp)
+    found: list[Weight] = MODULES[attention.kind].projections(attention, hidden, tp)
     return found
 
 
@@ -40,8 +41,7 @@ def other_parameters(attention: Attention) -> float:
     attention : the kind
     """
     if isinstance(attention, Mla):
-        rows, columns = mla.expansion(attention, 1)
-        return rows * columns
+        return mla.expansion(attention, 1).parameters
     return recurrent.convolution_parameters(attention) if attention.kind in ("delta", "mamba2") else 0.0
 
 

@@ -15,12 +15,13 @@ from typing import Any
 from chunkcalc import ops
 from chunkcalc.records import KV_BYTES, Compressed, Deployment, Kernel
 from chunkcalc.work import indexer
-from chunkcalc.work.gqa import prefill_kernel
+from chunkcalc.work.gemm import Weight, copied, split
+from chunkcalc.work.gqa import prefill_kernel, tile_padding
 from chunkcalc.work.pairs import causal_pairs, window_pairs
 
 
-def projections(attention: Compressed, hidden: int, tp: int) -> list[tuple[float, float]]:
-    """(out, in) of each weight on one of tp ranks: queries, keys, grouped output, compressors, indexer.
+def projections(attention: Compressed, hidden: int, tp: int) -> list[Weight]:
+    """Each weight on one of tp ranks: queries, keys, grouped output, compressors, indexer.
 
     A sparse layer's compressor has two overlapping branches, each with values and gates; the
     indexer has a compressor of its own.
@@ -33,21 +34,21 @@ def projections(attention: Compressed, hidden: int, tp: int) -> list[tuple[float
     """
     heads_out = attention.heads / tp * attention.head_dim
     out = [
-        (attention.q_lora + attention.head_dim, hidden),
-        (heads_out, attention.q_lora),
-        (attention.o_lora, heads_out),
-        (hidden, attention.o_groups * attention.o_lora / tp),
+        copied(attention.q_lora + attention.head_dim, hidden, tp),
+        split(heads_out, attention.q_lora),
+        split(attention.o_lora, heads_out),
+        split(hidden, attention.o_groups * attention.o_lora / tp),
     ]
     if attention.ratio:
         branches = 4 if attention.indexer else 2
-        out.append((branches * attention.head_dim, hidden))
+        out.append(copied(branches * attention.head_dim, hidden, tp))
     if attention.indexer:
-        out += indexer.projections(attention.indexer, hidden, attention.q_lora)
-        out.append((3 * attention.indexer.dim, hidden))  # the first of its four branches stands above
+        out += indexer.projections(attention.indexer, hidden, attention.q_lora, tp)
+        out.append(copied(3 * attention.indexer.dim, hidden, tp))  # the first of its four branches stands above
     mixing = attention.hyper_connections
     if mixing:
         # Two mappings per layer: read, write and mix `mixing` copies of the residual stream.
-        out.append((2 * (mixing**2 + 2 * mixing), mixing * hidden))
+        out.append(copied(2 * (mixing**2 + 2 * mixing), mixing * hidden, tp))
     return out
 
 
@@ -142,12 +143,14 @@ def prefill_forms(
     tp, kv = deployment.parallelism.tp, deployment.precision.kv
     heads, share = attention.heads / tp, c / prompts
     per_pair = 4 * heads * attention.head_dim
-    flops = per_pair * prompts * pairs(attention, share, p)
+    useful = per_pair * prompts * pairs(attention, share, p)
     traffic = prompts * (visible(attention, p) + share) * _row_bytes(attention, kv)
     form = "mla_sparse" if attention.top_k else "prefill_attention"
-    core = prefill_kernel(form, kv, flops, traffic, per_pair * c / 2, c, heads, launches)
+    rows = ops.maximum(c, deployment.hardware.tile_rows) * heads
+    padding = tile_padding(deployment, share)
+    core = prefill_kernel(form, kv, useful, padding, traffic, traffic / tp, per_pair * c / 2, rows, launches)
     # The scan runs over compressed keys: one per `ratio` tokens.
-    scan = indexer.prefill_kernels(attention.indexer, c, p, prompts, launches)
+    scan = indexer.prefill_kernels(attention.indexer, c, p, prompts, launches, tp)
     return [[core, *(_compressed(kernel, attention) for kernel in scan)]]
 
 
@@ -170,12 +173,14 @@ def decode_kernels(
     keys = b * visible(attention, s)
     traffic = keys * _row_bytes(attention, kv)
     flops = 4 * attention.heads / tp * attention.head_dim * keys * (1 + drafts)
-    core = Kernel("decode attention", "mla_decode", kv, flops, traffic, flops, traffic, launches=launches)
-    scan = indexer.decode_kernels(attention.indexer, b, s, drafts, launches)
+    core = Kernel("decode attention", "mla_decode", kv, flops, traffic, flops, traffic / tp, launches=launches)
+    scan = indexer.decode_kernels(attention.indexer, b, s, drafts, launches, tp)
     return [core, *(_compressed(kernel, attention) for kernel in scan)]
 
 
 def _compressed(scan: Kernel, attention: Compressed) -> Kernel:
     ratio = attention.ratio or 1
-    flops, traffic = scan.flops / ratio, scan.bytes / ratio
-    return scan._replace(flops=flops, bytes=traffic, least_flops=flops, least_bytes=traffic)
+    return scan._replace(
+        flops=scan.flops / ratio, bytes=scan.bytes / ratio,
+        least_flops=scan.least_flops / ratio, least_bytes=scan.least_bytes / ratio,
+    )  # fmt: skip

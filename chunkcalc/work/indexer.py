@@ -10,23 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 from chunkcalc.records import Indexer, Kernel
+from chunkcalc.work.gemm import Weight, copied
 from chunkcalc.work.pairs import causal_pairs
 
 KEY_BYTES = 1  # of a cached element: fp8
 
 
-def projections(indexer: Indexer | None, hidden: int, q_lora: int | None) -> list[tuple[float, float]]:
-    """(out, in) of the indexer's weights; queries come from the query latent where there is one.
+def projections(indexer: Indexer | None, hidden: int, q_lora: int | None, tp: int) -> list[Weight]:
+    """The indexer's weights; queries come from the query latent where there is one.
 
     Parameters
     ----------
     indexer : the indexer; None where a layer reuses another's selection
     hidden : hidden size [1]
     q_lora : rank of the query latent [1]
+    tp : ranks, each with a copy [1]
     """
     if indexer is None:
         return []
-    return [(indexer.heads * indexer.dim, q_lora or hidden), (indexer.dim + indexer.heads, hidden)]
+    queries = copied(indexer.heads * indexer.dim, q_lora or hidden, tp)
+    return [queries, copied(indexer.dim + indexer.heads, hidden, tp)]
 
 
 def cache_row_bytes(indexer: Indexer | None) -> float:
@@ -43,7 +46,7 @@ def cache_row_bytes(indexer: Indexer | None) -> float:
     return indexer.dim * KEY_BYTES if indexer else 0.0
 
 
-def prefill_kernels(indexer: Indexer | None, c: Any, p: Any, prompts: Any, launches: Any) -> list[Kernel]:
+def prefill_kernels(indexer: Indexer | None, c: Any, p: Any, prompts: Any, launches: Any, tp: int) -> list[Kernel]:
     """The scan of a chunk's queries over all keys before them.
 
     Parameters
@@ -53,15 +56,16 @@ def prefill_kernels(indexer: Indexer | None, c: Any, p: Any, prompts: Any, launc
     p : tokens of each prompt cached before [token]
     prompts : prompts that share the step [1]
     launches : layers that own an indexer, 0 without prompt tokens [1]
+    tp : ranks, each of which scans everything [1]
     """
     if indexer is None:
         return []
     flops = 2 * indexer.heads * indexer.dim * prompts * causal_pairs(c / prompts, p)
     traffic = (prompts * p + c) * cache_row_bytes(indexer)
-    return [_scan(flops, traffic, launches)]
+    return [_scan(flops, traffic, launches, tp)]
 
 
-def decode_kernels(indexer: Indexer | None, b: Any, s: Any, drafts: Any, launches: Any) -> list[Kernel]:
+def decode_kernels(indexer: Indexer | None, b: Any, s: Any, drafts: Any, launches: Any, tp: int) -> list[Kernel]:
     """The scan of b decodes over their contexts.
 
     Parameters
@@ -71,12 +75,13 @@ def decode_kernels(indexer: Indexer | None, b: Any, s: Any, drafts: Any, launche
     s : mean context [token]
     drafts : draft tokens verified per request [token]
     launches : layers that own an indexer, 0 without decodes [1]
+    tp : ranks, each of which scans everything [1]
     """
     if indexer is None:
         return []
     flops = 2 * indexer.heads * indexer.dim * b * s * (1 + drafts)
-    return [_scan(flops, b * s * cache_row_bytes(indexer), launches)]
+    return [_scan(flops, b * s * cache_row_bytes(indexer), launches, tp)]
 
 
-def _scan(flops: Any, traffic: Any, launches: Any) -> Kernel:
-    return Kernel("indexer", "indexer", "fp8", flops, traffic, flops, traffic, launches=launches)
+def _scan(flops: Any, traffic: Any, launches: Any, tp: int) -> Kernel:
+    return Kernel("indexer", "indexer", "fp8", flops, traffic, flops / tp, traffic / tp, launches=launches)

@@ -9,11 +9,11 @@ from typing import Any
 
 from chunkcalc.records import Dense, Deployment, Kernel, LayerGroup
 from chunkcalc.work import attention
-from chunkcalc.work.gemm import gemm
+from chunkcalc.work.gemm import Weight, copied, product, split
 
 
-def mlp(ffn: Dense, hidden: int, tp: int) -> list[tuple[float, float]]:
-    """(out, in) of the weights of a dense MLP on one of tp ranks; gate and up are one product.
+def mlp(ffn: Dense, hidden: int, tp: int) -> list[Weight]:
+    """The weights of a dense MLP on one of tp ranks; gate and up are one product.
 
     Parameters
     ----------
@@ -22,18 +22,21 @@ def mlp(ffn: Dense, hidden: int, tp: int) -> list[tuple[float, float]]:
     tp : tensor parallel degree [1]
     """
     width = ffn.intermediate / tp
-    return [((2 if ffn.gated else 1) * width, hidden), (hidden, width)]
+    return [split((2 if ffn.gated else 1) * width, hidden), split(hidden, width)]
 
 
-def per_layer_embedding(width: int, hidden: int) -> list[tuple[float, float]]:
-    """(out, in) of the weights that add a layer's own embedding: project, gate, project back.
+def per_layer_embedding(width: int, hidden: int, tp: int) -> list[Weight]:
+    """The weights that add a layer's own embedding: project, gate, project back; on every rank.
 
     Parameters
     ----------
     width : width of that embedding, 0 where there is none [1]
     hidden : hidden size [1]
+    tp : tensor parallel degree [1]
     """
-    return [(width, hidden), (width, hidden), (hidden, width)] if width else []
+    if not width:
+        return []
+    return [copied(width, hidden, tp), copied(width, hidden, tp), copied(hidden, width, tp)]
 
 
 def kernels(deployment: Deployment, group: LayerGroup, n: Any, launches: Any) -> list[Kernel]:
@@ -48,15 +51,9 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, launches: Any) ->
     """
     model, tp = deployment.model, deployment.parallelism.tp
     precision, hidden = deployment.precision, deployment.model.hidden
-    out = [
-        gemm("attention projections", n, rows, columns, precision.attention, launches)
-        for rows, columns in attention.projections(group.attention, hidden, tp)
-    ]
+    weights = attention.projections(group.attention, hidden, tp)
+    out = [product("attention projections", n, weight, precision.attention, launches) for weight in weights]
     if isinstance(group.ffn, Dense):
-        out += [
-            gemm("mlp", n, rows, columns, precision.dense, launches) for rows, columns in mlp(group.ffn, hidden, tp)
-        ]
-    return out + [
-        gemm("per-layer embedding", n, rows, columns, "bf16", launches)
-        for rows, columns in per_layer_embedding(model.per_layer_embedding, hidden)
-    ]
+        out += [product("mlp", n, weight, precision.dense, launches) for weight in mlp(group.ffn, hidden, tp)]
+    own = per_layer_embedding(model.per_layer_embedding, hidden, tp)
+    return out + [product("per-layer embedding", n, weight, "bf16", launches) for weight in own]

@@ -31,7 +31,9 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launc
     if parallelism.tp > 1 and parts:
         out.append(allreduce(n * hidden, parallelism.tp, parts * launches))
     if spread:
-        out.append(allreduce(n_all * hidden, parallelism.stage_gpus, launches))
+        # At least this rank's own tokens must leave it, in 8 bit, but for those routed back to it.
+        leaving = n * hidden * (1 - 1 / parallelism.stage_gpus)
+        out.append(allreduce(n_all * hidden, parallelism.stage_gpus, launches)._replace(least_link_bytes=leaving))
     return out
 
 
@@ -46,15 +48,8 @@ def handover(deployment: Deployment, n: Any) -> list[Kernel]:
     stages = deployment.parallelism.pp
     if stages == 1:
         return []
-    return [
-        Kernel(
-            "link",
-            "handover",
-            "bf16",
-            link_bytes=BYTES * n * deployment.model.hidden,
-            launches=stages - 1,
-        )
-    ]
+    size = BYTES * n * deployment.model.hidden
+    return [Kernel("link", "handover", "bf16", link_bytes=size, least_link_bytes=size, launches=stages - 1)]
 
 
 def allreduce(elements: Any, gpus: int, launches: Any) -> Kernel:
@@ -66,4 +61,5 @@ def allreduce(elements: Any, gpus: int, launches: Any) -> Kernel:
     gpus : GPUs that take part [1]
     launches : how often it runs in a step [1]
     """
-    return Kernel("link", "allreduce", "bf16", link_bytes=BYTES * elements, launches=launches, group=gpus)
+    size = BYTES * elements
+    return Kernel("link", "allreduce", "bf16", link_bytes=size, least_link_bytes=size, launches=launches, group=gpus)

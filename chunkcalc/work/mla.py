@@ -12,13 +12,13 @@ from typing import Any
 from chunkcalc import ops
 from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Deployment, Kernel, Mla
 from chunkcalc.work import indexer
-from chunkcalc.work.gemm import gemm
-from chunkcalc.work.gqa import prefill_kernel
+from chunkcalc.work.gemm import Weight, product, split
+from chunkcalc.work.gqa import prefill_kernel, tile_padding
 from chunkcalc.work.pairs import causal_pairs, window_pairs
 
 
-def projections(attention: Mla, hidden: int, tp: int) -> list[tuple[float, float]]:
-    """(out, in) of each weight on one of tp ranks, the key-value expansion excluded.
+def projections(attention: Mla, hidden: int, tp: int) -> list[Weight]:
+    """Each weight on one of tp ranks, the key-value expansion excluded.
 
     Low-rank projections stand on every rank. The expansion is a product with every key it attends
     to, not with the step's tokens: `expansion` has it.
@@ -34,21 +34,22 @@ def projections(attention: Mla, hidden: int, tp: int) -> list[tuple[float, float
     latent = attention.kv_lora + attention.rope
     gate = values if attention.gate else 0.0
     if attention.q_lora is None:
-        out = [(latent + queries + gate, hidden)]
+        out = [Weight(latent + queries + gate, hidden, latent / tp + queries + gate)]
     else:
-        out = [(attention.q_lora + latent + gate, hidden), (queries, attention.q_lora)]
-    return [*out, (hidden, values), *indexer.projections(attention.indexer, hidden, attention.q_lora)]
+        down = attention.q_lora + latent
+        out = [Weight(down + gate, hidden, down / tp + gate), split(queries, attention.q_lora)]
+    return [*out, split(hidden, values), *indexer.projections(attention.indexer, hidden, attention.q_lora, tp)]
 
 
-def expansion(attention: Mla, tp: int) -> tuple[float, float]:
-    """(out, in) of the weight that expands a latent into keys and values.
+def expansion(attention: Mla, tp: int) -> Weight:
+    """The weight that expands a latent into keys and values.
 
     Parameters
     ----------
     attention : the kind
     tp : tensor parallel degree [1]
     """
-    return attention.heads / tp * (attention.nope + attention.v_head_dim), attention.kv_lora
+    return split(attention.heads / tp * (attention.nope + attention.v_head_dim), attention.kv_lora)
 
 
 def width(attention: Mla, tp: int) -> float:
@@ -127,15 +128,19 @@ def prefill_forms(
     every = prompts * causal_pairs(share, p)
 
     per_pair = 2 * heads * (attention.nope + attention.rope + attention.v_head_dim)
-    core = prefill_kernel("mla_prefill", kv, per_pair * every, traffic, per_pair * c / 2, c, heads, launches)
-    rows, columns = expansion(attention, tp)
-    expand = gemm("kv expansion", prompts * p + c, rows, columns, deployment.precision.attention, launches)
+    rows, least = ops.maximum(c, deployment.hardware.tile_rows) * heads, traffic / tp
+    padding = tile_padding(deployment, share)
+    core = prefill_kernel(
+        "mla_prefill", kv, per_pair * every, padding, traffic, least, per_pair * c / 2, rows, launches
+    )
+    dtype = deployment.precision.attention
+    expand = product("kv expansion", prompts * p + c, expansion(attention, tp), dtype, launches)
 
     per_pair = absorbed_pair_flops(attention, tp)
-    flops = per_pair * prompts * pairs(attention, share, p)
+    useful = per_pair * prompts * pairs(attention, share, p)
     form = "mla_sparse" if attention.top_k else "mla_prefill"
-    latent = prefill_kernel(form, kv, flops, traffic, per_pair * c / 2, c, heads, launches)
-    scan = indexer.prefill_kernels(attention.indexer, c, p, prompts, launches)
+    latent = prefill_kernel(form, kv, useful, padding, traffic, least, per_pair * c / 2, rows, launches)
+    scan = indexer.prefill_kernels(attention.indexer, c, p, prompts, launches, tp)
     return [[core, expand, *scan], [latent, *_absorb(attention, heads, c, launches), *scan]]
 
 
@@ -169,16 +174,19 @@ def decode_kernels(
     keys = b * (ops.minimum(s, attention.top_k) if attention.top_k else s)
     traffic = keys * _row_bytes(attention, kv)
     flops = absorbed_pair_flops(attention, tp) * keys * (1 + drafts)
-    core = Kernel("decode attention", "mla_decode", kv, flops, traffic, flops, traffic, launches=launches)
+    core = Kernel("decode attention", "mla_decode", kv, flops, traffic, flops, traffic / tp, launches=launches)
     absorb = _absorb(attention, attention.heads / tp, b * (1 + drafts), launches)
-    return [core, *absorb, *indexer.decode_kernels(attention.indexer, b, s, drafts, launches)]
+    return [core, *absorb, *indexer.decode_kernels(attention.indexer, b, s, drafts, launches, tp)]
 
 
 def _absorb(attention: Mla, heads: float, queries: Any, launches: Any) -> list[Kernel]:
-    """The batched products that carry queries into, and values out of, the latent space."""
+    """The batched products that carry queries into, and values out of, the latent space.
+
+    They run in 16 bit whatever the weights are; the floor leaves them out.
+    """
     out = []
     for size in (attention.nope, attention.v_head_dim):
         weights = heads * size * attention.kv_lora
         flops, traffic = 2 * queries * weights, weights * WEIGHT_BYTES["bf16"]
-        out.append(Kernel("decode attention", "mla_absorb", "bf16", flops, traffic, flops, launches=launches))
+        out.append(Kernel("decode attention", "mla_absorb", "bf16", flops, traffic, launches=launches))
     return out

@@ -12,7 +12,7 @@ from typing import Any
 
 from chunkcalc import ops
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Kernel, LayerGroup, Moe
-from chunkcalc.work.gemm import QUANTISED_ACTIVATIONS, gemm
+from chunkcalc.work.gemm import copied, gemm, product
 
 # Routing is skewed, so real steps touch fewer experts than a uniform draw: 0.7-0.85 of them near
 # n = E/k, within 10 % elsewhere (measured; physics of the step, docs/architecture.md). The least.
@@ -108,7 +108,7 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launc
     ffn = group.ffn
     assert isinstance(ffn, Moe)
     model, parallelism, precision = deployment.model, deployment.parallelism, deployment.precision
-    out = [gemm("router", n, ffn.experts, model.hidden, "bf16", launches)]
+    out = [product("router", n, copied(ffn.experts, model.hidden, parallelism.tp), "bf16", launches)]
     out.append(
         _experts(
             ffn,
@@ -148,6 +148,6 @@ def _experts(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, laun
         least_flops=useful,
         least_bytes=expert_bytes * least_experts(ffn.experts, top_k, n) / ep,
         waste=2 * weights_per_expert * busiest,
-        quantised_bytes=rows * (2 * width + 2 * slice_width) * 2 if dtype in QUANTISED_ACTIVATIONS else 0.0,
+        activation_bytes=rows * (2 * width + 2 * slice_width) * 2,
         launches=launches,
     )  # fmt: skip

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from chunkcalc.records import Delta, Deployment, Kernel, Mamba2
+from chunkcalc.work.gemm import Weight, copied, split
 
 STATE_BYTES = 4  # the recurrent state is kept in fp32
 TAIL_BYTES = 2  # the last inputs of the short convolution, 16 bit
 
 
-def projections(attention: Delta | Mamba2, hidden: int, tp: int) -> list[tuple[float, float]]:
-    """(out, in) of each weight on one of tp ranks.
+def projections(attention: Delta | Mamba2, hidden: int, tp: int) -> list[Weight]:
+    """Each weight on one of tp ranks.
 
     Parameters
     ----------
@@ -26,16 +27,17 @@ def projections(attention: Delta | Mamba2, hidden: int, tp: int) -> list[tuple[f
     """
     if isinstance(attention, Mamba2):
         inner, groups = _inner(attention), 2 * attention.groups * attention.state
-        return [((2 * inner + groups + attention.heads) / tp, hidden), (hidden, inner / tp)]
+        return [split((2 * inner + groups + attention.heads) / tp, hidden), split(hidden, inner / tp)]
     keys, values = _keys(attention), _values(attention)
     small = attention.value_heads / tp
+    out = split(hidden, values / tp)
     if attention.style == "gdn":  # q, k, v, gate; beta and decay per head
-        return [((2 * keys + 2 * values) / tp, hidden), (2 * small, hidden), (hidden, values / tp)]
+        return [split((2 * keys + 2 * values) / tp, hidden), split(2 * small, hidden), out]
     # KDA: a decay per channel and an output gate, each through a rank of one head; beta per head.
-    rank = attention.value_dim
-    decay = [(rank, hidden), (keys / tp, rank)]
-    gate = [(values / tp, hidden)] if attention.full_gate else [(rank, hidden), (values / tp, rank)]
-    return [((2 * keys + values) / tp, hidden), (small, hidden), *decay, *gate, (hidden, values / tp)]
+    rank = copied(attention.value_dim, hidden, tp)
+    decay = [rank, split(keys / tp, attention.value_dim)]
+    gate = [split(values / tp, hidden)] if attention.full_gate else [rank, split(values / tp, attention.value_dim)]
+    return [split((2 * keys + values) / tp, hidden), split(small, hidden), *decay, *gate, out]
 
 
 def convolution_parameters(attention: Delta | Mamba2) -> float:
