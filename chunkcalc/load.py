@@ -236,16 +236,9 @@ class Service:
         if not self.mixed:
             added = self.rate * self.prompt_time(c) if self.rate else 0.0
             return (self.decode_step + added) / self.accepted
-        return self._mean_step(self._serial.total(c), self._serial.count(c), c)
-
-    def _mean_step(self, prompt_steps: float, count: int, c: int) -> float:
-        """Mean time per token where a prompt's `count` steps take `prompt_steps` together."""
-        added = max(0.0, prompt_steps - count * self.decode_step)
-        mean = self.decode_step + self.rate * added
-        if self.rate * count > 1:
-            fullest = min(c, max(self.prefill.tokens, math.ceil(min(self.balance, c))))
-            mean = min(mean, self.prefill.longest_step(fullest))
-        return mean / self.accepted
+        fullest = min(c, max(self.prefill.tokens, math.ceil(min(self.balance, c))))
+        lone = self._added(self._serial.total(c), self._serial.count(c)) if self.rate else self.decode_step
+        return min(lone, max(self.decode_step, self.prefill.longest_step(fullest))) / self.accepted
 
     def tpot_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`tpot` over chunks low..high.
@@ -262,14 +255,20 @@ class Service:
             rest = (limit * self.accepted - self.decode_step) / self.rate
             times = self._prompt_time_bounds(low, high, rest)
             return Bounds(*((self.decode_step + self.rate * time) / self.accepted for time in times))
-        most, fewest = serial.count(low), serial.count(high)
-        least = self._mean_step(serial.least(low, high), most, low)
-        if self.rate * most > 1:
-            # Shared steps may undercut what a lone prompt adds, down to the decode step.
-            least = self.decode_step / self.accepted
-        added = max(0.0, serial.most(low, high) - fewest * self.decode_step)
-        highest = self.decode_step + self.rate * added
-        return Bounds(least, min(highest, max(self.prefill.longest_step(high), self.decode_step)) / self.accepted)
+        # Below the prompt's length the mean is what a lone prompt adds, at most the longest step; at
+        # and beyond it, it only grows.
+        if low >= self.prefill.tokens:
+            return Bounds(self.tpot(low), self.tpot(high))
+        least = self._added(serial.least(low, high), serial.count(low))
+        most = self._added(serial.most(low, high), serial.count(high))
+        return Bounds(
+            min(least, self.prefill.longest_step(low)) / self.accepted,
+            min(most, self.prefill.longest_step(high)) / self.accepted,
+        )
+
+    def _added(self, prompt_steps: float, count: int) -> float:
+        """The decode step and what each request's prompt adds to it."""
+        return self.decode_step + self.rate * max(0.0, prompt_steps - count * self.decode_step)
 
     def utilisation(self, c: int) -> float:
         """How much of the capacity for prompts the steady state needs; the queue grows at 1.

@@ -35,8 +35,17 @@ class Outlook:
     @property
     def aligned(self) -> range:
         """Chunks whose budget is a multiple of the alignment [token]."""
-        start = (self.offset // self.alignment + 1) * self.alignment - self.offset
-        return range(start, self.longest_chunk + 1, self.alignment)
+        return self.grid(self.alignment)
+
+    def grid(self, step: int) -> range:
+        """Chunks whose budget is a multiple of a step [token].
+
+        Parameters
+        ----------
+        step : the step [token]
+        """
+        start = (self.offset // step + 1) * step - self.offset
+        return range(start, self.longest_chunk + 1, step)
 
     @property
     def alignment(self) -> int:

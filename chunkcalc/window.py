@@ -10,6 +10,7 @@ from chunkcalc.load import Bounds
 from chunkcalc.outlook import Outlook
 from chunkcalc.search import Limit, best, first, has_gap, last
 
+FINE_ALIGNMENT = 16  # captured CUDA graphs step by 8 or 16 tokens: where a window is too narrow for more
 THROUGHPUT_SLACK = 0.02  # with one limit only: the smallest chunk this close to the best throughput
 
 
@@ -69,7 +70,7 @@ def recommend(view: Outlook) -> int | None:
     -------
     chunk [token]
     """
-    grids = (view.aligned, range(1, view.longest_chunk + 1))
+    grids = (view.aligned, view.grid(FINE_ALIGNMENT), range(1, view.longest_chunk + 1))
     for margin in (True, False):
         for grid in grids:
             chosen = _choose(view, _all_limits(view, margin), grid)
