@@ -38,13 +38,26 @@ def main(arguments: list[str]) -> None:
         path = ROOT / name
         path.write_text(answered(path.read_text()))
     if arguments:
-        from reference_steps import errors, table  # noqa: PLC0415
+        import chunk_attention  # noqa: PLC0415 - these need the evidence folder
+        import reference_steps  # noqa: PLC0415
 
+        folder = Path(arguments[0])
+        tables = {
+            "reference steps": reference_steps.table(reference_steps.errors(folder)),
+            "chunk attention": chunk_attention.table(folder),
+        }
         path = ROOT / "docs" / "accuracy.md"
-        head, tail = path.read_text().split("<!-- reference steps -->\n")
+        path.write_text(tabulated(path.read_text(), tables))
+
+
+def tabulated(text: str, tables: dict[str, str]) -> str:
+    """The text with each table after its `<!-- name -->`."""
+    for name, table in tables.items():
+        mark = f"<!-- {name} -->\n"
+        head, tail = text.split(mark)
         tail = re.sub(r"\A(\|.*\n)*", "", tail)
-        text = f"{head}<!-- reference steps -->\n{table(errors(Path(arguments[0])))}\n{tail}"
-        path.write_text(text)
+        text = f"{head}{mark}{table}\n{tail}"
+    return text
 
 
 if __name__ == "__main__":
