@@ -160,6 +160,11 @@ def _engine(question: Question, hardware: Hardware) -> Engine:
         if engine.name != "sglang":
             raise ChunkcalcError(f"{engine.name} always mixes", "--enable-mixed-chunk", "use it with --engine sglang")
         engine = replace(engine, composition="mixed", budget_counts_decodes=True)
+    if question.prefill_interval:
+        if engine.name != "sglang":
+            hint = "use it with --engine sglang"
+            raise ChunkcalcError(f"{engine.name} has no such interval", "--prefill-decode-interval", hint)
+        engine = replace(engine, prefill_interval=question.prefill_interval)
     if question.memory_fraction is not None:
         engine = replace(engine, memory_fraction=question.memory_fraction)
     return engine

@@ -91,11 +91,13 @@ class Service:
     accepted : tokens a decode yields per step [token]
     request_overhead : time per request outside its steps [s]
     whole : the fullest rank decides: its share of the batch is rounded up
+    interval : decode steps that an engine which runs prompts first puts after every prompt step;
+        0 runs all chunks of a prompt in a row [1]
     """
 
     def __init__(
         self, step: StepTime, workload: Workload, parallelism: Parallelism, *, mixed: bool, accepted: float,
-        request_overhead: float, whole: bool = True,
+        request_overhead: float, whole: bool = True, interval: int = 0,
     ) -> None:  # fmt: skip
         self.step, self.mixed, self.accepted = step, mixed, accepted
         self.request_overhead = request_overhead
@@ -104,7 +106,9 @@ class Service:
         self.s = float(workload.context)
         cached = min(int(workload.prompt * workload.prefix_hit), workload.prompt - 1)
         tokens = workload.prompt - cached
-        self.prefill = Prefill(step, tokens, cached, self.b if mixed else 0.0, self.s, parallelism.pp)
+        self.interval = interval if self.b and not mixed else 0
+        between = self.interval * self.decode_step if self.interval else 0.0
+        self.prefill = Prefill(step, tokens, cached, self.b if mixed else 0.0, self.s, parallelism.pp, between)
         self._serial = self.prefill.serial()
         self.rate = requests_per_step(share, accepted, workload.output)
         self.balance = balance_chunk(share, accepted, tokens, workload.output)
@@ -181,7 +185,7 @@ class Service:
 
         Mixed steps: the longest step. Prompts first: everything that runs between two decode
         steps, and the decode step: all chunks of a prompt, a whole chunk of short prompts, or the
-        prompts of a steady state, whichever takes longest.
+        prompts of a steady state, whichever takes longest; with an interval, one prompt step.
 
         Parameters
         ----------
@@ -193,6 +197,8 @@ class Service:
         """
         if self.mixed:
             return self.prefill.longest_step(c)
+        if self.interval:
+            return self.prefill.longest_step(c) + self.decode_step
         burst = self.prefill.longest_step(c) if c > self.prefill.tokens else self.prefill.total(c)
         return max(burst, self.rate * self.prompt_time(c)) + self.decode_step
 
@@ -204,7 +210,7 @@ class Service:
         low, high : range [token]
         limit : bounds may stop at it [s]
         """
-        if low == high or self.mixed:
+        if low == high or self.mixed or self.interval:
             return Bounds(self.gap(low), self.gap(high))
         rest, prefill = limit - self.decode_step, self.prefill
         least, most = prefill.least(low, high, rest), prefill.most(low, high, rest)

@@ -204,6 +204,7 @@ def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTim
     expected = Service(
         timer.expected, workload, deployment.parallelism, mixed=mixed, accepted=accepted_tokens(drafts, chance),
         request_overhead=deployment.engine.request_overhead,
+        interval=deployment.engine.prefill_interval,
     )  # fmt: skip
     floor = Service(
         timer.floor,
@@ -213,5 +214,6 @@ def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTim
         accepted=drafts + 1.0,
         request_overhead=0.0,
         whole=False,
+        interval=deployment.engine.prefill_interval,
     )
     return Outlook(deployment=deployment, workload=workload, slo=slo, expected=expected, floor=floor)

@@ -23,6 +23,7 @@ class Prefill:
     cached : prompt tokens found in the prefix cache [token]
     b, s : decodes that ride along on this rank, and their mean context [token]
     stages : pipeline stages; chunks follow each other through them [1]
+    between : time that other steps take between two chunks of the prompt [s]
     """
 
     step: StepTime
@@ -31,6 +32,7 @@ class Prefill:
     b: float
     s: float
     stages: int = 1
+    between: float = 0.0
     _summed: dict[int, list[float]] = field(default_factory=dict, repr=False, compare=False)
 
     def chunks(self, c: int) -> list[tuple[int, int]]:
@@ -69,10 +71,10 @@ class Prefill:
         full = self._full(c)
         last = self._last(full, c)
         summed = self._sum(c, full) + last
-        if self.stages == 1:
-            return summed
-        longest = max(last, self._at(c, full - 1)) if full else last
-        return (summed + (self.stages - 1) * longest) / self.stages
+        if self.stages > 1:
+            longest = max(last, self._at(c, full - 1)) if full else last
+            summed = (summed + (self.stages - 1) * longest) / self.stages
+        return summed + full * self.between
 
     def occupancy(self, c: int) -> float:
         """How long each pipeline stage is busy with the prompt: it limits the rate of prompts.
@@ -153,7 +155,7 @@ class Prefill:
         same = self._full(low) == full
         last = self._last(full, high) if same else self.step(1, self.cached, self.b, self.s)
         summed = self._sum(low, full) + last
-        return (summed + (self.stages - 1) * max(last, first)) / self.stages
+        return (summed + (self.stages - 1) * max(last, first)) / self.stages + full * self.between
 
     def most(self, low: int, high: int, limit: float = math.inf) -> float:
         """An upper bound of `total` over chunks low..high; exact for a single chunk.
@@ -171,7 +173,7 @@ class Prefill:
             return self.total(low)
         full, size = self._full(low), min(high, self.tokens)
         longest = self.longest_step(size)
-        cheap = (full + self.stages) * longest / self.stages
+        cheap = (full + self.stages) * longest / self.stages + full * self.between
         if cheap <= limit < math.inf:
             return cheap
         if high > 2 * low:
@@ -183,11 +185,11 @@ class Prefill:
             # Every further chunk is at most one of this size at the very end of the prompt.
             end = self.step(size, self.cached + self.tokens - 1, self.b, self.s)
             summed = self._sum(size, fewest + 1) + (full - fewest) * end
-        return (summed + (self.stages - 1) * longest) / self.stages
+        return (summed + (self.stages - 1) * longest) / self.stages + full * self.between
 
     def serial(self) -> Prefill:
-        """The same prompt with `total` the plain sum of its steps, whatever the stages."""
-        return replace(self, stages=1)
+        """The same prompt with `total` the plain sum of its steps, whatever runs between them."""
+        return replace(self, stages=1, between=0.0)
 
     def _full(self, c: int) -> int:
         """Full chunks before the last one."""

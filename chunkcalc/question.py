@@ -25,6 +25,7 @@ class Question:
     prefix_hit : share of the prompt in the prefix cache [1]
     engine : `vllm`, `sglang` or `trtllm`
     mixed_chunk : SGLang only: mix decodes into prompt chunks
+    prefill_interval : SGLang only: decode steps after every prompt step [1]
     chunk, budget : judge this one instead of searching [token]
     link, link_latency : bandwidth one way per GPU [byte/s] and latency [s] instead of the profile's
     memory_fraction : instead of the engine's default [1]
@@ -52,6 +53,7 @@ class Question:
     prefix_hit: float = 0.0
     engine: str = "vllm"
     mixed_chunk: bool = False
+    prefill_interval: int = 0
     chunk: int | None = None
     budget: int | None = None
     link: float | None = None
@@ -71,6 +73,7 @@ _NUMBERS: dict[str, tuple[float, float, bool]] = {
     "link": (0, 1e18, False),
     **dict.fromkeys(_SHARES, (0, 1, False)),
     "draft_tokens": (0, 64, True),
+    "prefill_interval": (0, 1000, True),
 }
 
 
@@ -127,6 +130,9 @@ def _range(field: str) -> str:
 def _check_pairs(question: Question) -> None:
     if question.chunk is not None and question.budget is not None:
         raise ChunkcalcError("a chunk and a budget contradict each other", "--budget", "give only one of the two")
+    if question.mixed_chunk and question.prefill_interval:
+        hint = "give only one of the two"
+        raise ChunkcalcError("mixed chunks leave no prompt steps to space out", "--prefill-decode-interval", hint)
     if question.draft_acceptance is not None and not question.draft_tokens:
         raise ChunkcalcError("an acceptance needs drafts", "--draft-acceptance", "add --draft-tokens")
     if question.prefix_hit == 1:

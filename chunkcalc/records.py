@@ -348,6 +348,7 @@ class Engine:
 
     composition : `mixed` steps carry prompt tokens and decodes; `prefill_first` runs either
     attention : `split` runs prefill and decode attention as two kernels, `unified` as one
+    prefill_interval : decode steps after every prompt step, where prompts go first [1]
     budget_counts_decodes : the flag counts decode tokens too (T = c + b(1 + drafts))
     step_overhead, layer_overhead : host time per step [s] and per step and layer [s]
     request_overhead : time per request outside its steps [s]
@@ -361,7 +362,7 @@ class Engine:
     composition: Literal["mixed", "prefill_first"] = "mixed"
     attention: Literal["split", "unified"] = "split"
     budget_counts_decodes: bool = True
-    half_prefilled: Literal["one", "many"] = "many"
+    prefill_interval: Whole = 0
     step_overhead: Positive = 1e-3
     layer_overhead: Positive = 30e-6
     request_overhead: Positive = 20e-3

@@ -134,7 +134,9 @@ def _settings(found: Answer) -> Iterator[Change]:
         yield Change(f"budget {{budget}} instead of {format_count(found.budget)}", kept)
     if found.case.deployment.engine.composition == "prefill_first":
         words = "mix decodes into prompt chunks (--enable-mixed-chunk), budget {budget}"
-        yield Change(words, {**kept, "mixed_chunk": True})
+        yield Change(words, {**kept, "mixed_chunk": True, "prefill_interval": 0})
+        words = "a decode step after every prompt step (--prefill-decode-interval 1), budget {budget}"
+        yield Change(words, {**kept, "prefill_interval": 1})
 
 
 def _families(found: Answer) -> Iterator[list[Change]]:

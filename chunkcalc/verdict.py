@@ -8,6 +8,7 @@ already fails: then no engine can do it on this hardware.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from chunkcalc import counts
 from chunkcalc.answer import (
@@ -52,6 +53,13 @@ class Verdict:
     pools: Disaggregation | None = None
 
 
+class Setting(NamedTuple):
+    """Another setting of the engine, in words, and the status it gives."""
+
+    words: str
+    status: str
+
+
 def status(view: Outlook, c: int) -> str:
     """`feasible`, `marginal` or `fails` at one chunk.
 
@@ -87,9 +95,9 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     if found == FEASIBLE:
         return Verdict(name=FEASIBLE, chunk=chunk, reasons=(_margin(view, chunk),))
     broken = tuple(_broken(view, chunk))
-    mixing = mixing_helps(view)
-    if mixing == FEASIBLE and view.slo.itl is not None:
-        return _retune_by_mixing(view, chunk, broken)
+    setting = other_setting(view)
+    if setting is not None and setting.status == FEASIBLE and view.slo.itl is not None:
+        return _retune_by_setting(view, chunk, broken, setting)
     failed = certificates(view, view.expected)
     if failed:
         return _certificate_verdict(view, chunk, failed)
@@ -99,16 +107,16 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
         certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
         hint = f"the window is not empty: chunk {best} keeps every limit"
         return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*broken, hint))
-    if mixing != FAILS:
-        return _retune_by_mixing(view, chunk, broken)
+    if setting is not None:
+        return _retune_by_setting(view, chunk, broken, setting)
     if given and status(view, best) == MARGINAL:
         hint = f"the best chunk, {best}, is marginal"
         return Verdict(name=RETUNE, chunk=chunk, reasons=(*broken, hint))
     return _no_chunk(view, chunk, broken)
 
 
-def _retune_by_mixing(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
-    hint = "mixing decodes into the prompt chunks (--enable-mixed-chunk) keeps every limit"
+def _retune_by_setting(view: Outlook, chunk: int, broken: tuple[str, ...], setting: Setting) -> Verdict:
+    hint = f"{setting.words} keeps every limit"
     return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*broken, hint))
 
 
@@ -132,22 +140,33 @@ def certificates(view: Outlook, service: Service) -> list[str]:
     return out
 
 
-def mixing_helps(view: Outlook) -> str:
-    """The status of the best chunk if an engine that runs prompts first mixed instead.
+def other_setting(view: Outlook) -> Setting | None:
+    """What an engine that runs prompts first could set instead, if that keeps every limit.
 
     Parameters
     ----------
     view : the deployment
+
+    Returns
+    -------
+    the better of mixed chunks and a decode step after every prompt step
     """
-    if view.deployment.engine.composition != "prefill_first":
-        return FAILS
-    engine = replace(view.deployment.engine, composition="mixed", budget_counts_decodes=True)
-    slo = view.slo if view.slo.basis_given else replace(view.slo, tpot_basis="step")
-    other = outlook_for(replace(view, slo=slo), engine=engine)
-    chunk = recommend(other)
-    if chunk is None or not keeps(other):
-        return FAILS
-    return status(other, chunk)
+    engine = view.deployment.engine
+    if engine.composition != "prefill_first":
+        return None
+    step_judged = view.slo if view.slo.basis_given else replace(view.slo, tpot_basis="step")
+    mixed = replace(engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
+    tried = [("mixing decodes into the prompt chunks (--enable-mixed-chunk)", mixed, step_judged)]
+    if not engine.prefill_interval:
+        spaced = replace(engine, prefill_interval=1)
+        tried.append(("a decode step after every prompt step (--prefill-decode-interval 1)", spaced, view.slo))
+    found = []
+    for words, other, slo in tried:
+        changed = outlook_for(replace(view, slo=slo), engine=other)
+        chunk = recommend(changed)
+        if chunk is not None and keeps(changed):
+            found.append(Setting(words, status(changed, chunk)))
+    return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
 
 
 def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:

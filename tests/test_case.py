@@ -48,6 +48,8 @@ BAD = [
     ({"gpu": "a100", "weights": "fp8"}, "--weights: a100-sxm4-80gb has no fp8 arithmetic"),
     ({"gpu": "h100", "weights": "nvfp4"}, "--weights: h100-sxm has no nvfp4 arithmetic"),
     ({"engine": "tgi"}, "--engine: unknown engine"),
+    ({"prefill_interval": 1}, "--prefill-decode-interval: vllm has no such interval"),
+    ({"mixed_chunk": True, "prefill_interval": 1, "engine": "sglang"}, "--prefill-decode-interval: mixed chunks leave"),
     ({"mixed_chunk": True}, "--enable-mixed-chunk: vllm always mixes"),
     ({"chunk": 512, "budget": 512}, "--budget: a chunk and a budget contradict each other"),
     ({"budget": 32, "batch": 32}, "--budget: a budget of 32 leaves no prompt tokens"),

@@ -77,6 +77,17 @@ def test_mean_tpot_when_prompts_go_first_adds_whole_prompts():
     assert found.utilisation(1000) == pytest.approx(busy / (busy + found.decode_step))
 
 
+def test_an_interval_bounds_the_gap_by_one_prompt_step():
+    plain = service(mixed=False)
+    workload = Workload(prompt=4000, output=500, batch=32, context=4250)
+    spaced = Service(
+        TIMERS[0].expected, workload, Parallelism(), mixed=False, accepted=1.0, request_overhead=0.02, interval=2
+    )
+    assert spaced.gap(500) == pytest.approx(spaced.prefill.longest_step(500) + spaced.decode_step)
+    assert spaced.ttft(500) == pytest.approx(plain.ttft(500) + 7 * 2 * plain.decode_step)
+    assert spaced.tpot(500) == pytest.approx(plain.tpot(500)), "the prompts take no longer, they are only spaced out"
+
+
 def test_short_prompts_share_a_step():
     found = service(prompt=100, output=20, batch=128)
     assert found.rate > 1

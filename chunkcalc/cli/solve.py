@@ -95,6 +95,9 @@ def solve(
         help="SGLang: mix decodes into chunks.",
         rich_help_panel=DEPLOYMENT,
     ),
+    prefill_decode_interval: int = typer.Option(
+        0, help="SGLang: decode steps after every prompt step.", rich_help_panel=DEPLOYMENT
+    ),
     link: str = typer.Option(
         None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT
     ),
@@ -123,7 +126,8 @@ def solve(
     bandwidth, latency = _link(link)
     question = Question(
         model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,
-        draft_tokens=draft_tokens, engine=engine.value, mixed_chunk=enable_mixed_chunk,
+        draft_tokens=draft_tokens, engine=engine.value,
+        mixed_chunk=enable_mixed_chunk, prefill_interval=prefill_decode_interval,
         tpot_basis=tpot_basis.value if tpot_basis else None, link=bandwidth, link_latency=latency,
         prompt=units.parse_count(prompt, "--prompt"),
         max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),

@@ -24,7 +24,7 @@ ENGINES = {
     ),
     "sglang": Engine(
         name="sglang", version="0.5.23", composition="prefill_first", budget_counts_decodes=False,
-        half_prefilled="one", memory_rule="total_less_reserve", tpot_band=0.25, ttft_band=0.60,
+        memory_rule="total_less_reserve", tpot_band=0.25, ttft_band=0.60,
     ),
     "trtllm": Engine(
         name="trtllm", version="1.0", memory_rule="left", memory_fraction=0.90, tpot_band=0.25, ttft_band=0.60
@@ -101,6 +101,7 @@ def _vllm(deployment: Deployment, budget: int, requests: int) -> Options:
 def _sglang(deployment: Deployment, size: int, requests: int) -> Options:
     """The chunk is divided by the attention ranks, and the tensor parallel size counts them all."""
     parallelism, fraction = deployment.parallelism, _changed_fraction(deployment.engine)
+    interval = deployment.engine.prefill_interval
     return [
         ("--chunked-prefill-size", str(size)),
         ("--max-running-requests", str(requests)),
@@ -110,6 +111,7 @@ def _sglang(deployment: Deployment, size: int, requests: int) -> Options:
         *_when(parallelism.pp > 1, "--pp-size", str(parallelism.pp)),
         *_when(parallelism.ep > 1, "--ep-size", str(parallelism.ep)),
         *_when(deployment.engine.composition == "mixed", "--enable-mixed-chunk"),
+        *_when(interval, "--prefill-decode-interval", str(interval)),
         *_when(size > SGLANG_MAX_PREFILL, "--max-prefill-tokens", str(size)),
         *_when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8_e4m3"),
         *_when(fraction, "--mem-fraction-static", fraction or ""),

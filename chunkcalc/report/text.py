@@ -229,10 +229,11 @@ def _chunking(answer: Answer) -> Iterator[Line]:
         if expected.itl_s is not None:
             mixed = answer.case.deployment.engine.composition == "mixed"
             stall = f"{format_duration(parts.stall_unchunked_s)} -> {format_duration(expected.itl_s)}"
-            rows.append(f"stall of every stream per prompt {stall}{'' if mixed else ': prompts go first, whole'}")
-        whole = format_count(parts.prompt_tokens_per_s_unchunked)
+            whole = not mixed and not answer.case.deployment.engine.prefill_interval
+            rows.append(f"stall of every stream per prompt {stall}{': prompts go first, whole' if whole else ''}")
+        before = format_count(parts.prompt_tokens_per_s_unchunked)
         ttft = f"{format_duration(parts.ttft_unchunked_s)} -> {format_duration(expected.ttft_s)}"
-        rows.append(f"TTFT {ttft}, prompt rate {whole} -> {format_count(parts.prompt_tokens_per_s)} tokens/s")
+        rows.append(f"TTFT {ttft}, prompt rate {before} -> {format_count(parts.prompt_tokens_per_s)} tokens/s")
     if parts.decode_alone_s is not None:
         mixed = answer.case.deployment.engine.composition == "mixed"
         alone = format_duration(parts.decode_alone_s)
