@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from chunkcalc.capacity import sequence_bytes
 from chunkcalc.catalog import load_hardware, load_model, with_link
 from chunkcalc.engines import ENGINES, engine_for
 from chunkcalc.errors import ChunkcalcError
@@ -57,7 +56,7 @@ def resolve(question: Question) -> Case:
     """
     check(question)
     model, model_from = _model(question.model)
-    hardware, gpu_from = _hardware(question.gpu)
+    hardware, gpu_from, devices = _hardware(question.gpu)
     if question.link is not None:
         hardware = with_link(hardware, question.link, question.link_latency)
     precision = precision_for(model, question.weights, question.kv)
@@ -88,11 +87,12 @@ def resolve(question: Question) -> Case:
             "--output",
             "leave out --batch, --tpot and --itl, or raise --output",
         )
+    origins = {"model": model_from, "gpu": gpu_from, **_origins(question, deployment)}
     return Case(
         question=question, deployment=deployment, workload=workload, slo=slo,
         batch=0 if output == 1 else question.batch, chunk=question.chunk,
-        origins={"model": model_from, "gpu": gpu_from, **_origins(question, deployment)},
-        notes=tuple(_notes(question, deployment, workload)),
+        origins=origins,
+        notes=tuple(_notes(question, deployment, workload, origins, devices)),
     )  # fmt: skip
 
 
@@ -145,11 +145,11 @@ def _model(value: str | Model) -> tuple[Model, str]:
     return found.record, found.how
 
 
-def _hardware(value: str | Hardware) -> tuple[Hardware, str]:
+def _hardware(value: str | Hardware) -> tuple[Hardware, str, int | None]:
     if isinstance(value, Hardware):
-        return value, "record"
+        return value, "record", None
     found = load_hardware(value)
-    return found.record, found.how
+    return found.record, found.how, found.devices
 
 
 def _engine(question: Question, hardware: Hardware) -> Engine:
@@ -234,16 +234,21 @@ def _origins(question: Question, deployment: Deployment) -> dict[str, str]:
     return out
 
 
-def _notes(question: Question, deployment: Deployment, workload: Workload) -> list[str]:
+def _notes(
+    question: Question, deployment: Deployment, workload: Workload, origins: Mapping[str, str], devices: int | None
+) -> list[str]:
     out = []
-    for what, value in (("model", question.model), ("GPU", question.gpu)):
-        record = deployment.model if what == "model" else deployment.hardware
-        if isinstance(value, str) and not value.endswith(".toml") and value.strip().lower() != record.id:
-            out.append(f"{what} '{value}' taken as {record.id} ({record.name})")
+    for what, value, key in (("model", question.model, "model"), ("GPU", question.gpu, "gpu")):
+        record = deployment.model if key == "model" else deployment.hardware
+        if isinstance(value, str) and " -> " in origins[key]:
+            likeness = ": by likeness of the label, check it" if "likeness" in origins[key] else ""
+            out.append(f"{what} '{value}' taken as {record.id} ({record.name}){likeness}")
+    if devices is not None and devices != deployment.parallelism.gpus:
+        out.append(f"'{question.gpu}' has {devices} of these, this deployment uses {deployment.parallelism.gpus}")
+    if deployment.hardware.confidence == "C":
+        out.append(f"the figures of {deployment.hardware.id} are announced or from one unsure source")
     if question.output is None:
         out.append(f"output of {workload.output} tokens assumed (--output)")
     if question.draft_tokens and question.draft_acceptance is None:
         out.append(f"draft acceptance of {workload.draft_acceptance:g} assumed (--draft-acceptance)")
-    if sequence_bytes(deployment, workload.context) == 0:
-        out.append("this model keeps no KV cache")
     return out

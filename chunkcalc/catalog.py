@@ -23,7 +23,8 @@ class Found(NamedTuple):
 
 
 def load_model(name: str) -> Found:
-    """A model by id, Hugging Face id, alias, quantised or tuned variant, or path to a profile.
+    """A model by id, Hugging Face id, alias, quantised or tuned variant, or path to a profile or a
+    config.json.
 
     Parameters
     ----------
@@ -41,6 +42,10 @@ def load_model(name: str) -> Found:
         from chunkcalc import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
 
         return Found(schema.model(read_toml(Path(name), "--model"), name), f"file {name}")
+    if name.endswith(".json"):
+        from chunkcalc import configs  # noqa: PLC0415 - only for a user's own files
+
+        return Found(configs.model_from_config(configs.read_json(name), name), f"config {name}")
     _refuse_paths(name, "--model")
     wanted = normal(name)
     model = _named("models", wanted)
@@ -160,7 +165,8 @@ def _refuse_paths(name: str, option: str) -> None:
     if not name.strip():
         raise ChunkcalcError("the name is empty", option, "give a name, or the path of a .toml profile")
     if name.startswith(("./", "../", "/", "~")) or name == "-":
-        raise ChunkcalcError(f"'{name}' is not the path of a profile", option, "profiles are files that end in .toml")
+        hint = "profiles are files that end in .toml; a model may also be a config.json"
+        raise ChunkcalcError(f"'{name}' is not the path of a profile", option, hint)
 
 
 def _variant(model: Model, weights: Format | str | None) -> Model:

@@ -280,6 +280,7 @@ class Link:
 class Hardware:
     """One accelerator: dense peaks per dtype [FLOP/s], reported memory [byte], bandwidth [byte/s].
 
+    `source` speaks of the whole profile, `sources` of the numbers under each key.
     `confidence` is A for figures with two sources, B with one, C announced; `instances` are cloud
     machine types with their number of devices; `allreduce` is keyed by the GPUs that take part,
     0 standing for any number where none was measured.
@@ -295,6 +296,7 @@ class Hardware:
     confidence: Literal["A", "B", "C"] = "C"
     source: Text
     note: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
     instances: Mapping[str, Count] = field(default_factory=dict)
     aliases: tuple[Name, ...] = ()
     peak: Mapping[str, Positive]

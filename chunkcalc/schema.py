@@ -75,6 +75,7 @@ class HardwareFile(_Table):
     vendor: Name
     arch: Name
     confidence: Literal["A", "B", "C"] = "C"
+    sources: dict[Name, Text] = {}
     instances: dict[Name, Annotated[int, Field(gt=0)]] = {}
     aliases: list[Name] = []
     source: Text

@@ -1,11 +1,12 @@
 """The shipped profiles hold together, and names lead where they should."""
 
+import importlib.util
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from chunkcalc import catalog, counts, schema
+from chunkcalc import catalog, counts, schema, solve
 from chunkcalc.catalog import gpus, load_hardware, load_model, models
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.precision import precision_for
@@ -91,6 +92,24 @@ def test_names_are_unique_across_the_catalogue():
         assert len(names) == len(set(names))
 
 
+def numeric_keys(data):
+    """Top-level keys of a profile under which a number stands."""
+
+    def has_number(value):
+        if isinstance(value, dict):
+            return any(map(has_number, value.values()))
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+    return {key for key, value in data.items() if has_number(value)}
+
+
+@pytest.mark.parametrize("path", GPU_FILES, ids=lambda path: path.stem)
+def test_every_number_of_a_gpu_has_a_source(path):
+    data = tomllib.loads(path.read_text())
+    assert numeric_keys(data) <= set(data["sources"])
+    assert set(data["sources"]) <= set(data)
+
+
 # fp8 runs at twice the bf16 rate unless the source says otherwise.
 FP8_RATES = {
     "gaudi3": 1, "tpu-v5p": 1, "tpu-v6e": 1, "trainium1": 1, "inferentia2": 1, "trainium2": 1.95, "trainium3": 3.75,
@@ -157,6 +176,33 @@ def test_a_mig_slice_is_a_smaller_device():
     assert part.bandwidth == pytest.approx(whole.bandwidth * 20e9 / whole.memory)
     assert part.sms == 30
     assert part.link.gpus_per_node == 1
+
+
+def benchmark():
+    spec = importlib.util.spec_from_file_location("catalogue", Path(__file__).parent.parent / "benchmarks/catalogue.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MATRIX = benchmark()
+PAIRS = [(m, load_hardware("b300").record) for m in models()]
+PAIRS += [(load_model("llama-3.1-8b").record, gpu) for gpu in gpus() if "bf16" in gpu.peak]
+
+
+@pytest.mark.parametrize(("model", "gpu"), PAIRS, ids=lambda record: record.id)
+def test_every_model_and_every_gpu_gives_a_sound_answer(model, gpu):
+    # All pairs: benchmarks/catalogue.py.
+    assert MATRIX.sound(solve(**MATRIX.question(model, gpu), with_remedies=False))
+
+
+def test_opening_a_profile_by_id_reads_one_file(monkeypatch):
+    opened = []
+    read = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda self, *a, **k: opened.append(self.name) or read(self, *a, **k))
+    catalog._shipped.cache_clear()
+    load_model("qwen3-32b")
+    assert opened == ["qwen3-32b.toml"]
 
 
 def test_likeness_is_said():

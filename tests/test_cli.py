@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,40 @@ def test_the_catalogue_is_listed_and_shown(name, snapshot):
     assert json.loads(run(name, "show", first, "--json").stdout)[name][0]["id"] == first
     assert run(name, "show", "nothing").returncode == 2
     assert run(name, "list").stdout == snapshot
+
+
+CONFIG = json.dumps(json.loads((Path(__file__).parent / "configs.json").read_text())["qwen3-30b-a3b"])
+
+
+def test_a_config_is_imported_and_solved(tmp_path):
+    config, profile = tmp_path / "config.json", tmp_path / "my-model.toml"
+    config.write_text(CONFIG)
+    done = run("models", "import", str(config), "-o", str(profile))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "30.53B parameters" in done.stderr
+    piped = run("models", "import", "-", "--name", "my-model", input=CONFIG)
+    assert piped.stdout.replace("standard input", str(config)) == profile.read_text()
+    answers = [
+        json.loads(run("solve", "--model", name, "--gpu", "h200", "--prompt", "2k", "--batch", "8", "--json").stdout)
+        for name in (str(profile), str(config), "qwen3-30b-a3b")
+    ]
+    assert answers[0]["expected"] == answers[1]["expected"] == answers[2]["expected"]
+
+
+def test_a_failed_import_leaves_no_file(tmp_path):
+    assert run("models", "import", "-", "-o", str(tmp_path / "no" / "m.toml"), input=CONFIG).returncode == 2
+    failed = run("models", "import", "-", "-o", str(tmp_path / "m.toml"), input="{")
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: standard input: is not valid JSON")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_profile_is_shown_as_toml_to_start_from(tmp_path):
+    for name, shown in (("models", "qwen3-32b"), ("gpus", "l4")):
+        text = run(name, "show", shown, "--toml").stdout
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        assert run(name, "show", str(path)).stdout == run(name, "show", shown).stdout
 
 
 def test_a_closed_pipe_is_no_error():

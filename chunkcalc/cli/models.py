@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import typer
 
-from chunkcalc import catalog
-from chunkcalc.cli.output import show_json
-from chunkcalc.profiles import data_folder
-from chunkcalc.report import json, tables
+from chunkcalc import catalog, configs, counts
+from chunkcalc.cli.output import show_json, write_whole
+from chunkcalc.profiles import MAX_BYTES
+from chunkcalc.report import json, tables, toml
 
-app = typer.Typer(help="Models: list, show.", no_args_is_help=True)
+app = typer.Typer(help="Models: list, show, import.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -25,16 +28,34 @@ def list_models(
         print(tables.models(found))
 
 
+@app.command("import")
+def import_model(
+    path: str = typer.Argument(help="A Hugging Face config.json, or - for standard input."),
+    output: str = typer.Option("", "--output", "-o", help="The profile to write; standard output without it."),
+    name: str = typer.Option("", help="What to call the model."),
+) -> None:
+    """Make a profile from a Hugging Face config.json."""
+    shown = "standard input" if path == "-" else path
+    data = configs.read_json(shown, sys.stdin.read(MAX_BYTES + 1) if path == "-" else None)
+    record = configs.model_from_config(data, shown, name or Path(output).stem)
+    text = toml.model(record)
+    if not output:
+        print(text, end="")
+        return
+    write_whole(Path(output), text)
+    print(f"{output}: {counts.parameters(record) / 1e9:.2f}B parameters, {record.weights} weights", file=sys.stderr)
+
+
 @app.command("show")
 def show_model(
-    name: str = typer.Argument(help="Id, Hugging Face id, or path to a profile."),
+    name: str = typer.Argument(help="Id, Hugging Face id, or path to a profile or config.json."),
     as_json: bool = typer.Option(False, "--json", help="One row of chunkcalc.models/1 on stdout."),
     as_toml: bool = typer.Option(False, "--toml", help="The profile itself, to start your own from."),
 ) -> None:
     """Show one model: its layers and what it amounts to."""
     record = catalog.load_model(name).record
     if as_toml:
-        print((data_folder("models") / f"{record.id}.toml").read_text(encoding="utf-8"), end="")
+        print(toml.model(record), end="")
     elif as_json:
         show_json({"schema": json.MODELS, "models": [json.model(record)]})
     else:

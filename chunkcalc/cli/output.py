@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from chunkcalc.errors import ChunkcalcError
 from chunkcalc.report import json, text
 
 HOLDS, FAILS, USAGE, INTERNAL = 0, 1, 2, 4
@@ -23,6 +25,24 @@ def show(lines: list[text.Line]) -> None:
         text.coloured(lines)
     else:
         print(text.plain(lines))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file completely or not at all.
+
+    Parameters
+    ----------
+    path : the file
+    text : its content
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        problem = f"cannot write '{path}' ({error.strerror})"
+        raise ChunkcalcError(problem, "--output", "give a path in a folder that exists") from None
 
 
 def show_json(data: Mapping[str, Any]) -> None:

@@ -42,7 +42,9 @@ DEPLOYMENT, WORKLOAD, LIMITS, SETTING, OUTPUT = (
 
 
 def solve(
-    model: str = typer.Option(..., help="Id, Hugging Face id, or path to a profile.", rich_help_panel=DEPLOYMENT),
+    model: str = typer.Option(
+        ..., help="Id, Hugging Face id, or path to a profile or config.json.", rich_help_panel=DEPLOYMENT
+    ),
     gpu: str = typer.Option(..., help="Id, product name, or path to a profile.", rich_help_panel=DEPLOYMENT),
     prompt: str = typer.Option(
         ...,

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from chunkcalc.configs.families import FAMILIES, family_of
-from chunkcalc.configs.keys import Config
+from chunkcalc.configs.keys import Config, read_json
 from chunkcalc.configs.layers import layer_groups
 from chunkcalc.configs.quantisation import weight_format
 from chunkcalc.records import Model
 
-__all__ = ["FAMILIES", "model_from_config"]
+__all__ = ["FAMILIES", "model_from_config", "read_json"]
 
 
 def model_from_config(data: Mapping[str, Any], where: str, name: str = "") -> Model:

@@ -46,7 +46,10 @@ _MLA = Family(attention="mla", experts=True)
 FAMILIES: dict[str, Family] = {
     "llama": _DENSE,
     "qwen2": _DENSE,
+    "qwen2_vl_text": _DENSE,
+    "qwen2_5_vl_text": _DENSE,
     "qwen3": _DENSE,
+    "qwen3_vl_text": _DENSE,
     "mistral": Family(windowed=True),
     "ministral3": _DENSE,
     "phi3": Family(windowed=True),
@@ -68,6 +71,7 @@ FAMILIES: dict[str, Family] = {
     "minimax_m3_vl_text": Family(experts=True, expert_width="intermediate_size", dense_width="dense_intermediate_size"),
     "llama4_text": Family(experts=True, expert_width="intermediate_size", dense_width="intermediate_size_mlp"),
     "qwen3_moe": _MOE,
+    "qwen3_vl_moe_text": _MOE,
     "glm4_moe": _MOE,
     "hy_v3": _MOE,
     "solar_open": _MOE,

@@ -47,20 +47,24 @@ def models(records: Iterable[Model]) -> str:
     ----------
     records : the models
     """
-    head = ("model", "params", "active", "KV B/token", "fixed/seq", "layers", "weights")
+    head = ("model", "params", "active", "KV B/token", "fixed/seq", "weights")
     return table(head, (_model_row(record) for record in records))
 
 
 def _model_row(record: Model) -> tuple[str, ...]:
     return (
         record.id,
-        f"{counts.parameters(record) / 1e9:.2f}B",
-        f"{counts.active_parameters(record) / 1e9:.2f}B",
+        _billions(counts.parameters(record)),
+        _billions(counts.active_parameters(record)),
         format_count(counts.kv_bytes_per_token(record, "bf16")),
         format_bytes(counts.fixed_bytes_per_sequence(record, "bf16")),
-        str(record.layer_count),
         record.weights,
     )
+
+
+def _billions(count: float) -> str:
+    billions = count / 1e9
+    return f"{billions:.0f}B" if billions >= 99.95 else f"{billions:.1f}B" if billions >= 9.995 else f"{billions:.2f}B"
 
 
 def gpus(records: Iterable[Hardware]) -> str:
