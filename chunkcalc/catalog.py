@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.names import Slice, bare_label, normal, split_format, split_slice, untuned
+from chunkcalc.names import Slice, bare_label, machine_family, normal, split_format, split_slice, untuned
 from chunkcalc.profiles import GENERIC, data_folder, hardware_from, model_from, read_toml
 from chunkcalc.records import Allreduce, Format, Hardware, Link, Model
 
@@ -85,6 +85,10 @@ def load_hardware(name: str) -> Found:
     label, part = split_slice(normal(name))
     hardware = _named("hardware_profiles", label)
     how = "" if hardware is None else _how(name, hardware)
+    family = machine_family(label)
+    if hardware is None and family:
+        hardware = _named("hardware_profiles", family)
+        how = "" if hardware is None else f"{name} -> {hardware.id}, by its machine family; devices unknown"
     if hardware is None:
         hardware = _named("hardware_profiles", bare_label(label))
         how = "" if hardware is None else f"{name} -> {hardware.id}, by likeness of the label"

@@ -128,6 +128,25 @@ def split_slice(name: str) -> tuple[str, Slice | None]:
     return (name[: match.start()], Slice(int(match[1]), int(match[2]))) if match else (name, None)
 
 
+def machine_family(name: str) -> str | None:
+    """The family of an AWS machine type, or the GPU that an Azure series is named after.
+
+    Parameters
+    ----------
+    name : normalised name
+
+    Examples
+    --------
+    >>> machine_family("g6e.8xlarge"), machine_family("standard-nc8as-t4-v3"), machine_family("h100")
+    ('g6e', 't4', None)
+    """
+    aws = re.fullmatch(r"([a-z]+\d[a-z0-9-]*)\.(?:\d*xlarge|metal(?:-\w+)?)", name)
+    if aws:
+        return aws[1]
+    azure = re.fullmatch(r"standard-n[cd]\d+\w*-(t4|a10|a100|h100|h200|mi300x)-v\d", name)
+    return azure[1] if azure else None
+
+
 def bare_label(name: str) -> str:
     """A product label without the words that other labels of the same GPU leave out.
 

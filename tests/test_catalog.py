@@ -159,6 +159,8 @@ GPU_NAMES = [
     ("a3-highgpu-4g", "h100-sxm", 4), ("a2-ultragpu-2g", "a100-sxm4-80gb", 2), ("g2-standard-24", "l4", 2),
     ("Standard_NC48ads_A100_v4", "a100-pcie-80gb", 2), ("Standard_ND96isr_MI300X_v5", "mi300x", 8),
     ("a4x-highgpu-4g", "gb200", 4), ("tpu-v6e-slice", "tpu-v6e", None), ("trn2.48xlarge", "trainium2", 16),
+    ("g6e.8xlarge", "l40s", None),
+    ("p4de.24xlarge", "a100-sxm4-80gb", 8), ("Standard_NC8as_T4_v3", "t4", None), ("g5", "a10g", None),
 ]  # fmt: skip
 
 

@@ -176,7 +176,9 @@ def gpu(record: Hardware) -> dict[str, Any]:
             key: value._asdict() for key, value in sorted(record.efficiency.items()) if key not in record.generic
         },
         "aliases": list(record.aliases),
+        "confidence": record.confidence,
         "source": record.source,
+        "sources": dict(record.sources),
         "note": record.note,
     }
 
