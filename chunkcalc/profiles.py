@@ -106,6 +106,28 @@ def model_from(data: Mapping[str, Any]) -> Model:
     return Model(**fields)
 
 
+def check_layers(model: Model, where: str) -> None:
+    """Refuse sizes that contradict each other.
+
+    Parameters
+    ----------
+    model : from a user's profile or config.json
+    where : the file, for the error
+
+    Raises
+    ------
+    ChunkcalcError : KV heads that do not divide the heads, more chosen experts than there are
+    """
+    for index, group in enumerate(model.layers):
+        attention, ffn = group.attention, group.ffn
+        if isinstance(attention, Gqa) and attention.heads % attention.kv_heads:
+            problem = f"{attention.kv_heads} KV heads do not divide {attention.heads} heads"
+            raise ChunkcalcError(problem, f"{where}: layers.{index}.attention", "correct the value")
+        if isinstance(ffn, Moe) and ffn.top_k > ffn.experts:
+            problem = f"top_k {ffn.top_k} of {ffn.experts} experts"
+            raise ChunkcalcError(problem, f"{where}: layers.{index}.ffn", "correct the value")
+
+
 def variants(table: Mapping[str, Any]) -> dict[str, Any]:
     """Formats by normalised name; a Hugging Face id also answers to its last part.
 

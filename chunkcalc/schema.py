@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import variants
-from chunkcalc.records import Gqa, Model, Moe, Name, Text
+from chunkcalc.profiles import check_layers, variants
+from chunkcalc.records import Model, Name, Text
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -116,15 +116,7 @@ def model(data: Mapping[str, Any], where: str) -> Model:
         found = _MODEL.validate_python(data)
     except ValidationError as error:
         raise _first(error, where) from None
-    for index, group in enumerate(found.layers):
-        attention, ffn = group.attention, group.ffn
-        if isinstance(attention, Gqa) and attention.heads % attention.kv_heads:
-            problem = f"{attention.kv_heads} KV heads do not divide {attention.heads} heads"
-            raise ChunkcalcError(problem, f"{where}: layers.{index}.attention", "correct the value")
-        if isinstance(ffn, Moe) and ffn.top_k > ffn.experts:
-            raise ChunkcalcError(
-                f"top_k {ffn.top_k} of {ffn.experts} experts", f"{where}: layers.{index}.ffn", "correct it"
-            )
+    check_layers(found, where)
     return replace(found, variants=variants(found.variants))
 
 

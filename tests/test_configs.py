@@ -145,6 +145,7 @@ BAD = [
     ({"layer_types": ["quantum"] * 32}, "'layer_types' has the unknown entry 'quantum'"),
     ({"layer_types": "full"}, "'layer_types' is not a list of names"),
     ({"layer_types": ["sliding_attention"] * 32}, "'sliding_window' is missing"),
+    ({"num_key_value_heads": 7}, "layers.0.attention: 7 KV heads do not divide 32 heads"),
     ({"model_type": "hal9000"}, "the architecture 'hal9000' is not known"),
     ({"model_type": None}, "has no 'model_type'"),
     ({"quantization_config": {"quant_method": "magic"}}, "'quantization_config.quant_method' is 'magic'"),

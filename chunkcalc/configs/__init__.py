@@ -16,6 +16,7 @@ from chunkcalc.configs.families import FAMILIES, family_of
 from chunkcalc.configs.keys import Config, read_json
 from chunkcalc.configs.layers import layer_groups
 from chunkcalc.configs.quantisation import weight_format
+from chunkcalc.profiles import check_layers
 from chunkcalc.records import Model
 
 __all__ = ["FAMILIES", "model_from_config", "read_json"]
@@ -38,7 +39,7 @@ def model_from_config(data: Mapping[str, Any], where: str, name: str = "") -> Mo
     family = family_of(config)
     weights, unquantised = weight_format(config, family)
     written = name or str(data.get("_name_or_path") or "") or config.model_type
-    return Model(
+    found = Model(
         id=re.sub(r"[^a-z0-9.]+", "-", written.rsplit("/", 1)[-1].lower()).strip("-") or "model",
         name=written[:200],
         family=config.model_type,
@@ -55,3 +56,5 @@ def model_from_config(data: Mapping[str, Any], where: str, name: str = "") -> Mo
         unquantised=unquantised,
         layers=layer_groups(config, family),
     )
+    check_layers(found, where)
+    return found
