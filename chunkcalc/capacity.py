@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc import counts, ops
+from chunkcalc.engines.sglang import reserve_bytes
 from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
 from chunkcalc.work import attention
 
@@ -18,9 +19,6 @@ GIB = 2**30
 GRAPH_BYTES = 1.0 * GIB  # captured CUDA graphs: 0.5-3 GB seen
 COLLECTIVE_BYTES = 0.37 * GIB  # communicator buffers where a stage has several GPUs: 0.34-0.39 GiB seen
 LOGIT_BYTES = 10  # per logit: 32 bit, two to three copies alive while sampling
-# SGLang 0.5.23 (arg_groups/memory_hook.py): MiB kept free when no fraction is given.
-SGLANG_BASE, SGLANG_PER_TOKEN, SGLANG_LEAST_TOKENS, SGLANG_PER_8_GPUS = 512, 1.5, 2048, 1024
-SGLANG_LEAST, SGLANG_LARGE_GPU = 10 * 1024, 60 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +118,7 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     if engine.memory_rule == "total_less_reserve":
         if engine.memory_fraction is not None:
             return engine.memory_fraction * memory - weights
-        return memory - _sglang_reserve(memory, parallelism.gpus, n) - weights
+        return memory - reserve_bytes(memory, parallelism.gpus, n) - weights
     other = activation_bytes(deployment, n, sampled) + GRAPH_BYTES
     if parallelism.stage_gpus > 1:
         other = other + COLLECTIVE_BYTES
@@ -128,12 +126,6 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     if engine.memory_rule == "left":
         return fraction * (memory - weights - other)
     return fraction * memory - weights - other
-
-
-def _sglang_reserve(memory: float, gpus: int, n: Any) -> Any:
-    mib = SGLANG_BASE + SGLANG_PER_TOKEN * ops.maximum(n, SGLANG_LEAST_TOKENS) + SGLANG_PER_8_GPUS * gpus / 8
-    reserve = mib * 2**20 + GRAPH_BYTES
-    return ops.maximum(reserve, SGLANG_LEAST * 2**20) if memory > SGLANG_LARGE_GPU * 2**20 else reserve
 
 
 def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from chunkcalc.catalog import load_hardware, load_model, with_link
 from chunkcalc.engines import ENGINES, engine_for
+from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.precision import check_arithmetic, precision_for
 from chunkcalc.question import Question, check
@@ -15,6 +16,7 @@ from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallel
 from chunkcalc.work import attention
 
 DEFAULT_OUTPUT = 512
+INTERVAL_SINCE = "0.5.20"  # the first SGLang read that has --prefill-decode-interval
 DEFAULT_ACCEPTANCE = 0.7  # assumed when drafts are given without a measured acceptance
 
 
@@ -65,7 +67,7 @@ def resolve(question: Question) -> Case:
     _check_parallelism(parallelism, model, hardware, question.engine)
     deployment = Deployment(
         model=model, hardware=hardware, parallelism=parallelism, precision=precision,
-        engine=_engine(question, hardware),
+        engine=_engine(question, hardware, parallelism),
     )  # fmt: skip
     output = DEFAULT_OUTPUT if question.output is None else question.output
     workload = Workload(
@@ -152,10 +154,10 @@ def _hardware(value: str | Hardware) -> tuple[Hardware, str, int | None]:
     return found.record, found.how, found.devices
 
 
-def _engine(question: Question, hardware: Hardware) -> Engine:
+def _engine(question: Question, hardware: Hardware, parallelism: Parallelism) -> Engine:
     if question.engine not in ENGINES:
         raise ChunkcalcError(f"unknown engine '{question.engine}'", "--engine", f"choose from {', '.join(ENGINES)}")
-    engine = engine_for(question.engine, hardware)
+    engine = engine_for(question.engine, hardware, question.engine_version, parallelism)
     if question.mixed_chunk:
         if engine.name != "sglang":
             raise ChunkcalcError(f"{engine.name} always mixes", "--enable-mixed-chunk", "use it with --engine sglang")
@@ -164,6 +166,9 @@ def _engine(question: Question, hardware: Hardware) -> Engine:
         if engine.name != "sglang":
             hint = "use it with --engine sglang"
             raise ChunkcalcError(f"{engine.name} has no such interval", "--prefill-decode-interval", hint)
+        if not table(engine.name, engine.version).since(INTERVAL_SINCE):
+            problem = f"SGLang {engine.version} has no such interval"
+            raise ChunkcalcError(problem, "--prefill-decode-interval", f"it came by {INTERVAL_SINCE}")
         engine = replace(engine, prefill_interval=question.prefill_interval)
     if question.memory_fraction is not None:
         engine = replace(engine, memory_fraction=question.memory_fraction)
@@ -243,6 +248,9 @@ def _notes(
         if isinstance(value, str) and " -> " in origins[key]:
             likeness = ": by likeness of the label, check it" if "likeness" in origins[key] else ""
             out.append(f"{what} '{value}' taken as {record.id} ({record.name}){likeness}")
+    found = table(deployment.engine.name, deployment.engine.version)
+    if found.read != found.version:
+        out.append(f"{found.engine} {found.version} taken as {found.read}, the nearest version that was read")
     if devices is not None and devices != deployment.parallelism.gpus:
         out.append(f"'{question.gpu}' has {devices} of these, this deployment uses {deployment.parallelism.gpus}")
     if deployment.hardware.confidence == "C":

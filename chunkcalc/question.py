@@ -24,6 +24,7 @@ class Question:
     draft_tokens, draft_acceptance : speculative decoding [token], [1]
     prefix_hit : share of the prompt in the prefix cache [1]
     engine : `vllm`, `sglang` or `trtllm`
+    engine_version : None for the newest that was read
     mixed_chunk : SGLang only: mix decodes into prompt chunks
     prefill_interval : SGLang only: decode steps after every prompt step [1]
     chunk, budget : judge this one instead of searching [token]
@@ -52,6 +53,7 @@ class Question:
     draft_acceptance: float | None = None
     prefix_hit: float = 0.0
     engine: str = "vllm"
+    engine_version: str | None = None
     mixed_chunk: bool = False
     prefill_interval: int = 0
     chunk: int | None = None

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from chunkcalc import counts
-from chunkcalc.answer import MARGINAL, OVERLOADED, Answer, Chunking, Reading
+from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Reading
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case, chunk_of, resolve
-from chunkcalc.engines import flags, yaml_options
+from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
@@ -156,6 +156,10 @@ def _assemble(
         reasons = (*reasons, f"a steady state within the limits {most}")
     budget = chunk + view.offset
     ratios = view.ratios(chunk)
+    chunking = _chunking(view, chunk)
+    # More waiting prompt tokens than this cannot start within the limit: better turned away.
+    limit = case.slo.ttft if verdict.name in (FEASIBLE, MARGINAL) else None
+    queued = int(limit * chunking.prompt_tokens_per_s) if limit else None
     return Answer(
         case=case, workload=workload, slo=case.slo, verdict=verdict.name, certain=verdict.certain,
         needs_disaggregation=verdict.pools is not None, reasons=reasons,
@@ -166,10 +170,10 @@ def _assemble(
         floor=_reading(view.floor, chunk), expected=_reading(service, chunk),
         judged_tpot_s=view.judged_tpot(service, chunk) if service.b else None,
         tpot_error=tpot_error, ttft_error=ttft_error, step=timer.step(*_longest(service, chunk)),
-        knee=knee(case.deployment), chunking=_chunking(view, chunk),
+        knee=knee(case.deployment), chunking=chunking,
         capacity=capacity(case.deployment, workload, chunk), prompt_tokens=service.prefill.tokens,
         looked_for_remedies=False, remedies=(),
-        flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget)},
+        flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget, queued)},
         warnings=tuple(_warnings(case, view, verdict, budget)),
     )  # fmt: skip
 

@@ -220,7 +220,7 @@ def _hopeless(view: Outlook) -> bool:
     heads = [attention.heads(group.attention) for group in view.deployment.model.layers]
     tp = max(n for n in range(1, hardware.link.gpus_per_node + 1) if all(count % n == 0 for count in heads))
     parallelism = replace(view.deployment.parallelism, tp=tp, pp=1, dp=1, ep=1)
-    engine = engine_for(view.deployment.engine.name, hardware)
+    engine = engine_for(view.deployment.engine.name, hardware, view.deployment.engine.version, parallelism)
     other = outlook_for(view, hardware=hardware, parallelism=parallelism, engine=engine)
     return bool(certificates(other, other.floor))
 

@@ -184,3 +184,32 @@ def test_solving_loads_no_heavy_library():
 
 def test_no_colour_codes_in_a_pipe():
     assert "\x1b" not in run("solve", *FIRST).stdout
+
+
+ENGINE = ["engine", "--gpu", "a100-sxm4-80gb", "--version", "0.24.0", "--", "vllm", "serve"]
+
+
+def test_an_engine_command_line_is_explained(snapshot):
+    found = run(*ENGINE, "meta-llama/Llama-3.1-8B-Instruct", "--max-num-seqs", "64", "--max-model-len", "16k")
+    assert found.returncode == 0
+    assert found.stdout == snapshot
+    assert max(len(line) for line in found.stdout.splitlines()) <= 80
+
+
+def test_an_engine_command_line_as_json():
+    words = ["engine", "sglang", "--gpu", "b200", "--json", "--", "serve", "--model-path", "deepseek-ai/DeepSeek-V3"]
+    found = json.loads(run(*words, "--tp", "8").stdout)
+    assert found["schema"] == "chunkcalc.engine/1"
+    assert (found["budget"], found["composition"], found["values"]["tp_size"]["source"]) == (
+        16384,
+        "prefill_first",
+        "given",
+    )
+    assert found["kv_tokens"] > 500_000
+
+
+def test_a_refused_engine_command_line_exits_1():
+    found = run(*ENGINE, "meta-llama/Llama-3.1-70B-Instruct")
+    assert found.returncode == 1
+    assert "no memory is left for the KV cache" in found.stdout
+    assert run(*ENGINE).returncode == 2

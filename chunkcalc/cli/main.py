@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from chunkcalc.cli import gpus, models, solve
+from chunkcalc.cli import engine, gpus, models, solve
 from chunkcalc.cli.output import HOLDS, INTERNAL, USAGE
 from chunkcalc.errors import ChunkcalcError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("solve", rich_help_panel="Answer")(solve.solve)
+app.command("engine", rich_help_panel="Understand")(engine.engine)
 app.add_typer(models.app, name="models", rich_help_panel="Data")
 app.add_typer(gpus.app, name="gpus", rich_help_panel="Data")
 

@@ -91,6 +91,9 @@ def solve(
     draft_tokens: int = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT),
     draft_acceptance: str = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT),
     engine: EngineName = typer.Option(EngineName.vllm, help="Serving engine.", rich_help_panel=DEPLOYMENT),
+    engine_version: str = typer.Option(
+        None, help="Version of the engine.  [default: the newest read]", rich_help_panel=DEPLOYMENT
+    ),
     enable_mixed_chunk: bool = typer.Option(
         False,
         "--enable-mixed-chunk",
@@ -128,7 +131,7 @@ def solve(
     bandwidth, latency = _link(link)
     question = Question(
         model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,
-        draft_tokens=draft_tokens, engine=engine.value,
+        draft_tokens=draft_tokens, engine=engine.value, engine_version=engine_version,
         mixed_chunk=enable_mixed_chunk, prefill_interval=prefill_decode_interval,
         tpot_basis=tpot_basis.value if tpot_basis else None, link=bandwidth, link_latency=latency,
         prompt=units.parse_count(prompt, "--prompt"),

@@ -10,10 +10,12 @@ from typing import Any
 
 from chunkcalc import counts
 from chunkcalc.answer import Answer, Reading
+from chunkcalc.inspection import Inspection
 from chunkcalc.precision import precision_for
 from chunkcalc.records import Hardware, Model
 
 SOLVE, MODELS, GPUS = "chunkcalc.solve/1", "chunkcalc.models/1", "chunkcalc.gpus/1"
+ENGINE = "chunkcalc.engine/1"
 
 
 def dumps(data: Mapping[str, Any]) -> str:
@@ -191,3 +193,35 @@ def calibrated(record: Hardware) -> bool:
     record : the GPU
     """
     return not {"gemm.bf16", "prefill_attention.bf16", "decode_attention.bf16"} & record.generic
+
+
+def engine(found: Inspection) -> dict[str, Any]:
+    """A command line in the schema chunkcalc.engine/1.
+
+    Parameters
+    ----------
+    found : the inspection
+    """
+    reading = found.reading
+    return {
+        "schema": ENGINE,
+        "engine": reading.table.engine,
+        "version": reading.table.version,
+        "version_read": reading.table.read,
+        "entry": reading.entry,
+        "model": found.model.id,
+        "gpu": found.hardware.id,
+        "values": {name: value._asdict() for name, value in reading.values.items()},
+        "budget": reading.budget,
+        "chunk": reading.chunk,
+        "chunk_full": reading.chunk_full,
+        "max_num_seqs": reading.max_num_seqs,
+        "max_model_len": reading.max_model_len,
+        "composition": reading.composition,
+        "kv_tokens": found.kv_tokens,
+        "max_concurrency": found.max_concurrency,
+        "refusals": list(reading.refusals),
+        "differences": list(reading.differences),
+        "unknown_flags": list(reading.unknown_flags),
+        "notes": list(found.notes),
+    }

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from chunkcalc import counts
+from chunkcalc.engines.reading import Value
+from chunkcalc.inspection import Inspection
 from chunkcalc.precision import precision_for
 from chunkcalc.records import Hardware, Model, Moe
 from chunkcalc.report.json import calibrated
@@ -159,3 +161,43 @@ def gpu(record: Hardware) -> str:
     if record.note:
         rows.append(("note", record.note))
     return _pairs(rows, 26)
+
+
+def engine(found: Inspection) -> str:
+    """What a command line means: the step, what memory admits, every value, what differs.
+
+    Parameters
+    ----------
+    found : the inspection
+    """
+    reading = found.reading
+    parallelism = reading.parallelism
+    head = (
+        f"{reading.table.engine} {reading.table.version}: {found.model.id} on {parallelism.gpus} x {found.hardware.id}"
+    )
+    rank = " per rank" if parallelism.dp > 1 else ""
+    mixed = reading.composition == "mixed"
+    step = "decodes and prompts together" if mixed else "a prompt batch or the decodes, prompts first"
+    beside = f", {reading.chunk_full:,} beside {reading.max_num_seqs:,} decodes" if mixed else ""
+    rows = [
+        ("step", f"{reading.budget:,} tokens{rank}: {step}"),
+        ("chunk", f"{reading.chunk:,} prompt tokens{rank} with no decodes{beside}"),
+        ("admits", f"{reading.max_num_seqs:,} requests{rank} of up to {reading.max_model_len:,} tokens"),
+    ]
+    if found.max_concurrency is not None:
+        holds = f"{found.kv_tokens:,} tokens: " if found.kv_tokens is not None else ""
+        rows.append(("KV cache", f"{holds}{found.max_concurrency:,} requests of the full {reading.max_model_len:,}"))
+    out = [head, "", _pairs(rows, 10), ""]
+    shown = {name: value for name, value in reading.values.items() if value.value is not None}
+    width = max(len(name) for name in shown) + 2
+    out.append(_pairs([(name, _explained(value)) for name, value in shown.items()], width))
+    for title, lines in (("refused", reading.refusals), ("differs", reading.differences), ("note", found.notes)):
+        if lines:
+            out += ["", _pairs([(title if not index else "", line) for index, line in enumerate(lines)], 10)]
+    return "\n".join(out)
+
+
+def _explained(value: Value) -> str:
+    number = isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
+    text = format_count(value.value) if isinstance(value.value, int) and number else str(value.value)
+    return f"{text:<10}  {value.source}{': ' + value.rule if value.rule and value.rule != 'default' else ''}"

@@ -1,0 +1,152 @@
+"""What a command line means: every value with where it came from, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from chunkcalc.engines.grammar import Arguments
+from chunkcalc.engines.tables import Table
+from chunkcalc.records import Hardware, Parallelism
+
+Entry = Literal["server", "offline"]
+
+
+class Value(NamedTuple):
+    """A value of the engine: given, its default, or derived from others, and by which rule."""
+
+    value: Any
+    source: Literal["given", "default", "derived"]
+    rule: str = ""
+
+
+class Target(NamedTuple):
+    """What the command line runs on.
+
+    hardware : the device
+    max_position : longest context of the model [token]
+    entry : `server`, or `offline` for the Python class
+    """
+
+    hardware: Hardware
+    max_position: int
+    entry: Entry = "server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a command line means, per attention rank [token] where nothing else is said.
+
+    budget : tokens of a step
+    chunk, chunk_full : prompt tokens of a step with no decodes, and with `max_num_seqs` of them
+    max_num_seqs, max_model_len : most requests in flight; longest context
+    composition : `mixed` or `prefill_first`
+    interval : decode steps after every prompt step, where prompts go first [1]
+    draft_tokens : speculative tokens per step
+    weights, kv : formats as the flags name them; None where they follow the checkpoint
+    memory_fraction : None where the engine works it out
+    refusals : what the engine would refuse at start
+    differences : what it does silently otherwise than is written
+    """
+
+    table: Table
+    entry: Entry
+    model: str
+    values: Mapping[str, Value]
+    budget: int
+    chunk: int
+    chunk_full: int
+    max_num_seqs: int
+    max_model_len: int
+    composition: Literal["mixed", "prefill_first"] = "mixed"
+    interval: int = 0
+    parallelism: Parallelism = field(default_factory=Parallelism)
+    draft_tokens: int = 0
+    weights: str | None = None
+    kv: str | None = None
+    memory_fraction: float | None = None
+    role: str = ""
+    refusals: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    unknown_flags: tuple[str, ...] = ()
+
+
+class Values:
+    """Collects the values of a command line in the order in which an engine settles them."""
+
+    def __init__(self, arguments: Arguments, table: Table, target: Target, role: str = "") -> None:
+        self.arguments, self.table, self.target, self.role = arguments, table, target, role
+        self.found: dict[str, Value] = {}
+        self.refusals = list(arguments.refusals)
+        self.differences = list(arguments.differences)
+
+    def take(self, name: str, default: Any = None, rule: str = "default", least: float | None = 1) -> Any:
+        """The value given, else the table's default, else `default`.
+
+        Parameters
+        ----------
+        name : the field
+        default, rule : what stands where neither has it, and why
+        least : smallest value that the engine accepts; None to accept any
+        """
+        given = self.arguments.given.get(name)
+        if given is not None:
+            self.found[name] = Value(given.value, "given", given.flag)
+            number = isinstance(given.value, (int, float)) and not isinstance(given.value, bool)
+            if number and least is not None and not given.value >= least:
+                self.refusals.append(f"{given.flag} {given.value}: must be at least {least:g}")
+                return self.derive(name, least, "smallest that is accepted, to go on")
+            return given.value
+        row = self.table.default(name, self.target.hardware, self.target.entry, self.role)
+        if row is not None:
+            self.found[name] = Value(row.value, "default", row.rule)
+            return row.value
+        if default is not None:
+            self.found[name] = Value(default, "default", rule)
+        return default
+
+    def given(self, name: str) -> bool:
+        """Whether the user set it.
+
+        Parameters
+        ----------
+        name : the field
+        """
+        return name in self.arguments.given
+
+    def derive(self, name: str, value: Any, rule: str) -> Any:
+        """Replace a value by one that follows from others.
+
+        Parameters
+        ----------
+        name : the field
+        value : what it becomes
+        rule : why
+        """
+        before = self.found.get(name)
+        if before is None or before.value != value:
+            self.found[name] = Value(value, "derived", rule)
+        return value
+
+    def unknown(self) -> tuple[str, ...]:
+        """The unknown flags; the engine's parser refuses them."""
+        for flag in self.arguments.unknown:
+            self.refusals.append(f"{flag} is not a flag of {self.table.engine} {self.table.read}")
+        return tuple(self.arguments.unknown)
+
+    def suffixes(self, decimal: str, binary: Callable[[str], str], *names: str) -> None:
+        """Tell where a suffix is decimal and a power of two was likely meant.
+
+        Parameters
+        ----------
+        decimal : suffixes that the engine reads as powers of ten
+        binary : how to write the power of two instead
+        names : the fields
+        """
+        for name in names:
+            given = self.arguments.given.get(name)
+            if given is not None and given.text.strip()[-1:] in tuple(decimal):
+                self.differences.append(
+                    f"{given.flag} {given.text} is {given.value:,}; the power of two is written {binary(given.text)}"
+                )

@@ -1,0 +1,121 @@
+"""TensorRT-LLM 1.x: what the arguments of `trtllm-serve` mean.
+
+Read from the repository's tensorrt_llm/commands/serve.py and llmapi/llm_args.py. Its YAML options
+overrule the command line, the reverse of the other engines. Without chunked prefill a prompt longer
+than `max_num_tokens` is refused (issues 9277, 6539, 2717).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkcalc.engines.grammar import Arguments, Given, Grammar, whole
+from chunkcalc.engines.reading import Reading, Target, Values
+from chunkcalc.engines.tables import Table
+from chunkcalc.records import Parallelism
+
+_KV = {"fp8": "fp8", "bfloat16": "bf16", "bf16": "bf16"}
+# Key of the YAML options, where it differs -> field.
+_NESTED = {
+    ("kv_cache_config", "free_gpu_memory_fraction"): "free_gpu_memory_fraction",
+    ("kv_cache_config", "dtype"): "kv_cache_dtype",
+    ("kv_cache_config", "tokens_per_block"): "tokens_per_block",
+    ("kv_cache_config", "max_tokens"): "max_tokens",
+    ("speculative_config", "max_draft_len"): "draft_tokens",
+    ("speculative_config", "num_nextn_predict_layers"): "draft_tokens",
+}
+
+
+def grammar(table: Table) -> Grammar:
+    """How TensorRT-LLM reads its arguments.
+
+    Parameters
+    ----------
+    table : the version
+    """
+    return Grammar(options=table.options(), aliases=table.aliases(), human=whole, underscores=False, prefixes=False)
+
+
+def overrule(arguments: Arguments, options: dict[str, Any]) -> None:
+    """Put the YAML options over the command line; null leaves a default.
+
+    Parameters
+    ----------
+    arguments : as parsed, changed in place
+    options : content of the YAML file
+    """
+    for key, value in options.items():
+        if isinstance(value, dict):
+            for inner, each in value.items():
+                if (key, inner) in _NESTED and each is not None:
+                    _put(arguments, _NESTED[key, inner], each)
+        elif value is not None:
+            _put(arguments, key, value)
+
+
+def _put(arguments: Arguments, field: str, value: Any) -> None:
+    before = arguments.given.get(field)
+    if before is not None and before.value != value and before.flag.startswith("--"):
+        arguments.differences.append(f"the YAML options overrule {before.flag} {before.text}: {value}")
+    arguments.given[field] = Given(value, str(value), f"{field} (YAML)")
+
+
+def read(arguments: Arguments, table: Table, target: Target) -> Reading:
+    """What the arguments mean.
+
+    Parameters
+    ----------
+    arguments : parsed, with the YAML options on top
+    table : the version
+    target : device and model
+    """
+    values = Values(arguments, table, target)
+    _whole_numbers(values)
+    if len(arguments.positional) > 1:
+        values.refusals.append(f"'{arguments.positional[1]}' belongs to no flag")
+    longest = target.max_position
+    length: int = values.take("max_seq_len", longest, "the model's longest context")
+    tp: int = values.take("tensor_parallel_size", 1)
+    pp: int = values.take("pipeline_parallel_size", 1)
+    ep: int = values.take("moe_expert_parallel_size", 1)
+    ranks = tp if values.take("enable_attention_dp", False, "off") else 1
+    budget: int = values.take("max_num_tokens")
+    requests: int = values.take("max_batch_size")
+    chunked = bool(values.take("enable_chunked_prefill"))
+    values.take("tokens_per_block")
+    values.take("max_tokens")
+    drafts: int = values.take("draft_tokens", 0, "off", least=0)
+    if not chunked and budget < length:
+        values.differences.append(
+            f"without chunked prefill a prompt above {budget:,} tokens is refused, though the context allows {length:,}"
+        )
+    if requests > budget:
+        values.differences.append(f"max_batch_size {requests:,} exceeds max_num_tokens {budget:,} (warned only)")
+    full = budget - requests * (1 + drafts)
+    if full <= 0:
+        values.differences.append(
+            f"{requests:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
+        )
+    fraction = values.take("free_gpu_memory_fraction", least=None)
+    if not 0 < fraction < 1:
+        values.refusals.append(f"free_gpu_memory_fraction {fraction:g}: must lie between 0 and 1")
+        fraction = 0.9
+    return Reading(
+        table=table, entry=target.entry, model=next(iter(arguments.positional), ""), values=values.found,
+        budget=budget, chunk=budget, chunk_full=max(0, full),
+        max_num_seqs=requests, max_model_len=length,
+        parallelism=Parallelism(tp=tp // ranks, dp=ranks, pp=pp, ep=ep if tp % ep == 0 else 1),
+        draft_tokens=drafts, kv=_KV.get(str(values.take("kv_cache_dtype", "auto")).lower()),
+        memory_fraction=fraction,
+        unknown_flags=values.unknown(), refusals=tuple(values.refusals), differences=tuple(values.differences),
+    )  # fmt: skip
+
+
+def _whole_numbers(values: Values) -> None:
+    """A number in the YAML options may be anything: refuse what the engine's own types refuse."""
+    for name in ("max_num_tokens", "max_batch_size", "max_seq_len", "tensor_parallel_size", "pipeline_parallel_size",
+                 "moe_expert_parallel_size", "draft_tokens", "tokens_per_block"):  # fmt: skip
+        given = values.arguments.given.get(name)
+        if given is not None and (not isinstance(given.value, int) or isinstance(given.value, bool)):
+            values.refusals.append(f"{given.flag} is {given.value!r:.40}, not a whole number")
+            del values.arguments.given[name]

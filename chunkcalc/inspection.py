@@ -1,0 +1,177 @@
+"""A command line on real hardware: what it means, and what its memory admits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from chunkcalc import counts
+from chunkcalc.capacity import pool_bytes, sequence_bytes
+from chunkcalc.case import resolve
+from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.engines.command import Command, arguments, locate, model_name, read
+from chunkcalc.engines.reading import Entry, Reading, Target, Value
+from chunkcalc.engines.sglang import running_requests
+from chunkcalc.engines.tables import table
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.question import Question
+from chunkcalc.records import Deployment, Hardware, Model
+
+VLLM_BLOCK = 16  # tokens of a KV block where --block-size is left out
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """A command line, read on a GPU.
+
+    reading : what it means
+    deployment : the replica; None where the engine would refuse it
+    kv_tokens : tokens that the KV cache of the replica holds; None where it does not grow with context
+    max_concurrency : requests of the longest context that run at once
+    notes : what the user should know about the inputs
+    """
+
+    reading: Reading
+    model: Model
+    hardware: Hardware
+    deployment: Deployment | None
+    kv_tokens: int | None
+    max_concurrency: int | None
+    notes: tuple[str, ...]
+
+
+def inspect(
+    words: Sequence[str], gpu: str, version: str | None = None, entry: Entry = "server", model: str = ""
+) -> Inspection:
+    """Read a command line on a GPU.
+
+    Parameters
+    ----------
+    words : the command line, or the engine's name and then its arguments
+    gpu : id, product name or path
+    version : of the engine; None for the newest that was read
+    entry : `server`, or `offline` for the Python class
+    model : what the model is, where the command line names a path or nothing
+
+    Raises
+    ------
+    ChunkcalcError : no engine, an unknown model or GPU, an unreadable file
+    """
+    command = locate(words)
+    found = table(command.engine, version)
+    given = arguments(command, found)
+    name = model or model_name(command, given)
+    if not name:
+        raise ChunkcalcError("names no model", "command line", "add it, or say which one with --model")
+    try:
+        known = load_model(name)
+    except ChunkcalcError as error:
+        raise ChunkcalcError(error.what, "command line", f"say which one it is with --model; {error.hint}") from None
+    device = load_hardware(gpu)
+    reading = read(command, found, Target(device.record, known.record.max_position, entry), given)
+    notes = []
+    if found.read != found.version:
+        notes.append(f"{found.engine} {found.version} taken as {found.read}, the nearest version that was read")
+    notes += [f"{what} taken as {how}" for what, how in (("model", known.how), ("GPU", device.how)) if " -> " in how]
+    if command.environment.get("VLLM_USE_V1") == "0" and command.engine == "vllm":
+        notes.append("VLLM_USE_V1=0 runs the old engine, whose defaults differ: these are those of V1")
+    return _with_memory(command, reading, known.record, device.record, notes)
+
+
+def _with_memory(
+    command: Command, reading: Reading, model: Model, hardware: Hardware, notes: Sequence[str]
+) -> Inspection:
+    try:
+        deployment = _deployment(command.engine, reading, model, hardware)
+    except ChunkcalcError as error:
+        refused = replace(reading, refusals=(*reading.refusals, f"{error.what}; {error.hint}"))
+        return Inspection(
+            reading=refused, model=model, hardware=hardware, deployment=None,
+            kv_tokens=None, max_concurrency=None, notes=tuple(notes),
+        )  # fmt: skip
+    pool = _pool(reading, deployment)
+    per_token = counts.kv_bytes_per_token(model, deployment.precision.kv, deployment.parallelism.tp)
+    per_token /= deployment.parallelism.pp
+    tokens = _tokens(reading, pool / per_token) if per_token else None
+    if tokens is not None:
+        pool = min(pool, tokens * per_token)
+        reading = _admitted(reading, tokens)
+    holds = int(max(0.0, pool) / sequence_bytes(deployment, reading.max_model_len))
+    reading = _judged(reading, deployment, pool, tokens, holds)
+    ranks = deployment.parallelism.dp
+    return Inspection(
+        reading=reading, model=model, hardware=hardware, deployment=deployment,
+        kv_tokens=None if tokens is None else tokens * ranks,
+        max_concurrency=min(holds, reading.max_num_seqs) * ranks, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _deployment(engine: str, reading: Reading, model: Model, hardware: Hardware) -> Deployment:
+    parallelism = reading.parallelism
+    question = Question(
+        model=model, gpu=hardware, prompt=max(1, min(reading.max_model_len, model.max_position) - 1), output=1,
+        tp=parallelism.tp, pp=parallelism.pp, ep=parallelism.ep, attention_dp=parallelism.dp,
+        weights=reading.weights, kv=reading.kv, draft_tokens=reading.draft_tokens,
+        engine=engine, engine_version=reading.table.version, memory_fraction=reading.memory_fraction,
+        mixed_chunk=engine == "sglang" and reading.composition == "mixed", prefill_interval=reading.interval,
+    )  # fmt: skip
+    return resolve(question).deployment
+
+
+def _value(reading: Reading, name: str) -> float | None:
+    value = reading.values[name].value if name in reading.values else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _pool(reading: Reading, deployment: Deployment) -> float:
+    """Memory of one GPU for the KV cache [byte]."""
+    fixed = _value(reading, "kv_cache_memory_bytes")
+    if fixed is not None:
+        return float(fixed)
+    mixed = reading.composition == "mixed"
+    n = reading.budget if mixed else max(reading.chunk, reading.max_num_seqs)
+    offloaded = (_value(reading, "cpu_offload_gb") or 0) * GIB
+    return float(pool_bytes(deployment, n, min(reading.max_num_seqs, n))) + offloaded
+
+
+def _tokens(reading: Reading, tokens: float) -> int:
+    """Tokens of one rank, by the flags that set or bound them [token]."""
+    blocks = _value(reading, "num_gpu_blocks_override")
+    if blocks is not None:
+        return int(blocks * (_value(reading, "block_size") or VLLM_BLOCK))
+    bounds = [bound for name in ("max_total_tokens", "max_tokens") if (bound := _value(reading, name)) is not None]
+    return int(max(0.0, min([tokens, *bounds])))
+
+
+def _admitted(reading: Reading, tokens: int) -> Reading:
+    """SGLang works its limit of requests out from the memory when it is left out."""
+    if reading.table.engine != "sglang" or reading.values["max_running_requests"].source == "given" or not tokens:
+        return reading
+    if "max_running_requests" in reading.values and "divided" in reading.values["max_running_requests"].rule:
+        return reading
+    requests = running_requests(tokens, reading.max_model_len)
+    value = Value(requests, "derived", f"by the {tokens:,} tokens of a rank's KV cache")
+    full = max(0, reading.chunk - requests) if reading.composition == "mixed" else reading.chunk
+    values = {**reading.values, "max_running_requests": value}
+    return replace(reading, max_num_seqs=requests, values=values, chunk_full=full)
+
+
+def _judged(reading: Reading, deployment: Deployment, pool: float, tokens: int | None, holds: int) -> Reading:
+    """What the engine says when the cache is too small."""
+    refusals, differences = list(reading.refusals), list(reading.differences)
+    weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
+    if pool <= 0:
+        refusals.append(
+            f"no memory is left for the KV cache: the weights take {weights / GIB:.1f} of "
+            f"{deployment.hardware.memory / GIB:.1f} GiB per GPU"
+        )
+    elif not holds:
+        room = f"{tokens:,} tokens" if tokens is not None else "less than one request"
+        text = f"the KV cache holds {room}, not one request of {reading.max_model_len:,}"
+        automatic = reading.values.get("max_model_len")
+        if reading.table.engine == "vllm" and not (automatic and automatic.rule.startswith("auto")):
+            refusals.append(f"{text}: lower --max-model-len")
+        else:
+            differences.append(f"{text}: longer requests are turned away")
+    return replace(reading, refusals=tuple(refusals), differences=tuple(differences))

@@ -1,0 +1,377 @@
+"""Engines: defaults by version and device, the argument grammar, refusals, the way back to flags."""
+
+import argparse
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkcalc import ChunkcalcError, Question
+from chunkcalc.catalog import load_hardware
+from chunkcalc.engines.command import locate, read
+from chunkcalc.engines.grammar import parse
+from chunkcalc.engines.reading import Target
+from chunkcalc.engines.sglang import grammar as sglang_grammar
+from chunkcalc.engines.tables import table
+from chunkcalc.inspection import inspect
+from chunkcalc.solve import answer
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def reading(line, gpu="h100-sxm", version=None, entry="server", max_position=131072):
+    command = locate(line.split())
+    return read(command, table(command.engine, version), Target(load_hardware(gpu).record, max_position, entry))
+
+
+# engines.md 1.1 and the wheels: version, GPU, entry point -> budget and requests.
+VLLM_DEFAULTS = [
+    ("0.33.0", "b200", "server", 16384, 1024), ("0.33.0", "b200", "offline", 16384, 1024),
+    ("0.33.0", "mi300x", "server", 16384, 1024), ("0.28.0", "mi355x", "server", 16384, 1024),
+    ("0.33.0", "h100-sxm", "server", 8192, 1024), ("0.33.0", "h100-sxm", "offline", 16384, 1024),
+    ("0.33.0", "h200-sxm", "server", 8192, 1024), ("0.33.0", "h20", "server", 8192, 1024),
+    ("0.33.0", "gh200-96", "server", 8192, 1024), ("0.33.0", "rtx-pro-6000", "server", 8192, 1024),
+    ("0.33.0", "a100-sxm4-80gb", "server", 2048, 256), ("0.33.0", "a100-sxm4-80gb", "offline", 8192, 256),
+    ("0.33.0", "l40s", "server", 2048, 256), ("0.33.0", "l4", "offline", 8192, 256),
+    ("0.33.0", "a10", "server", 2048, 256), ("0.33.0", "gb10", "server", 2048, 256),
+    ("0.24.0", "gb10", "server", 2048, 256), ("0.24.0", "b200", "server", 8192, 1024),
+    ("0.24.0", "b200", "offline", 16384, 1024), ("0.10.2", "h100-sxm", "server", 8192, 1024),
+    ("0.10.2", "a100-sxm4-80gb", "server", 2048, 256), ("0.8.5", "a100-sxm4-80gb", "server", 8192, 1024),
+    ("0.8.5", "a100-sxm4-80gb", "offline", 16384, 1024), ("0.8.5", "l40s", "server", 2048, 256),
+    ("0.33.0", "tpu-v6e", "server", 1024, 256), ("0.33.0", "tpu-v6e", "offline", 2048, 256),
+    ("0.33.0", "tpu-v5e", "server", 512, 256), ("0.33.0", "tpu-v5p", "offline", 512, 256),
+    ("0.33.0", "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", "server", 2048, 256),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "gpu", "entry", "budget", "requests"), VLLM_DEFAULTS)
+def test_vllm_defaults(version, gpu, entry, budget, requests):
+    found = reading(f"vllm serve {MODEL}", gpu, version, entry)
+    assert (found.budget, found.max_num_seqs) == (budget, min(requests, budget))
+    assert found.values["max_num_batched_tokens"].source == "default"
+
+
+@pytest.mark.parametrize(("version", "share"), [("0.6.6", 0.9), ("0.16.0", 0.9), ("0.20.0", 0.92), ("0.33.0", 0.92)])
+def test_vllm_memory_share(version, share):
+    assert reading(f"vllm serve {MODEL}", version=version).memory_fraction == share
+
+
+# engines.md 1.2 and the wheels: version, GPU -> chunk.
+SGLANG_DEFAULTS = [
+    ("0.5.23", "t4", 2048), ("0.5.23", "a10", 4096), ("0.5.23", "rtx-5090", 4096), ("0.5.23", "l40s", 4096),
+    ("0.5.23", "a100-sxm4-40gb", 4096), ("0.5.23", "h100-sxm", 8192), ("0.5.23", "h200-sxm", 8192),
+    ("0.5.23", "b200", 16384), ("0.5.23", "mi300x", 16384), ("0.5.20", "a10", 4096), ("0.5.15", "a10", 2048),
+    ("0.5.10", "rtx-5090", 2048), ("0.5.6", "l40s", 4096), ("0.5.2", "l40s", 8192), ("0.5.2", "a10", 2048),
+    ("0.5.2", "b200", 16384), ("0.4.6", "a10", 2048), ("0.4.6", "l40s", 8192), ("0.4.6", "b200", 8192),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "gpu", "chunk"), SGLANG_DEFAULTS)
+def test_sglang_defaults(version, gpu, chunk):
+    found = reading(f"sglang serve --model-path {MODEL}", gpu, version)
+    assert (found.chunk, found.composition) == (chunk, "prefill_first")
+
+
+def test_sglang_roles_in_old_versions():
+    assert reading(f"sglang serve --model {MODEL} --disaggregation-mode prefill", version="0.4.6").chunk == 16384
+
+
+def test_trtllm_defaults():
+    found = reading(f"trtllm-serve {MODEL}")
+    assert (found.budget, found.max_num_seqs, found.memory_fraction) == (8192, 2048, 0.9)
+    assert any("above 8,192 tokens is refused" in line for line in found.differences)  # issue 9277
+    assert not any(
+        "is refused" in line for line in reading(f"trtllm-serve {MODEL} --enable_chunked_prefill").differences
+    )
+
+
+VALUES = [
+    ("vllm serve M --max-num-batched-tokens 8k", 8000), ("vllm serve M --max-num-batched-tokens 8K", 8192),
+    ("vllm serve M --max-num-batched-tokens=4096", 4096), ("vllm serve M --max_num_batched_tokens 4096", 4096),
+    ("vllm serve M --max-num-batched-token 4096", 4096), ("vllm serve M --max-num-batched-tokens 25.6k", 25600),
+    ("vllm serve M --max-num-batched-tokens 1024 --max-num-batched-tokens 4096", 4096),
+    ("python3 -m vllm.entrypoints.openai.api_server --model M --max-num-batched-tokens 4096", 4096),
+    ("env VLLM_LOG=1 /usr/bin/vllm serve M --max-num-batched-tokens 4096", 4096),
+    ("vllm serve M --performance-mode throughput", 16384),
+    ("vllm serve M --max-model-len 16 --max-num-seqs 2", 32),
+    ("vllm serve M --no-enable-chunked-prefill --max-model-len 32K", 32768),
+    ("vllm serve M --disable-chunked-prefill --max-model-len 32K", 32768),
+    ("vllm serve M -dp 8 -ep --all2all-backend deepep_low_latency", 256),
+    ("sglang serve --model-path M --chunked-prefill-size 4096", 4096),
+    ("python -m sglang.launch_server --model M --tp 8 --dp 4 --enable-dp-attention --chunked-prefill-size 32768", 8192),
+    ("sglang serve --model M --chunked-prefill-size 32768", 16384),
+    ("sglang serve --model M --chunked-prefill-size 32768 --max-prefill-tokens 32Ki", 32768),
+    ("trtllm-serve M --max_num_tokens 4096", 4096), ("trtllm-serve serve M --max_num_tokens=4096 --tp_size 4", 4096),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "budget"), VALUES)
+def test_the_budget_of_a_command_line(line, budget):
+    found = reading(line)
+    assert found.budget == budget
+    assert not found.refusals
+
+
+REFUSED = [
+    ("vllm serve M --max-num-batched-tokens 1.5K", "'K' takes whole numbers only"),
+    ("vllm serve M --max-num-batched-tokens 8q", "unknown suffix 'q'"),
+    ("vllm serve M --max-num-seqs 8k", "takes no suffix"),
+    ("vllm serve M --max-num-seqs", "needs a value"),
+    ("vllm serve M --max-num-seqs 0", "must be at least 1"),
+    ("vllm serve M --enable-chunked-prefill=false", "takes no value"),
+    ("vllm serve M --enable-chunked-prefill false", "'false' belongs to no flag"),
+    ("vllm serve M --max-num 8", "is ambiguous"),
+    ("vllm serve M --wibble 3", "--wibble is not a flag of vllm 0.33.0"),
+    ("vllm serve M --max-num-partial-prefills 2", "is not a flag of vllm 0.33.0"),
+    ("vllm serve M --max-num-batched-tokens 64 --max-num-seqs 128", "is below --max-num-seqs 128"),
+    ("vllm serve M --no-enable-chunked-prefill --max-num-batched-tokens 2048", "is below the context of 131,072"),
+    ("vllm serve M --max-num-active-seqs 64 --max-num-seqs 32", "exceeds --max-num-seqs 32"),
+    ("vllm serve M --long-prefill-token-threshold 4096 --max-model-len 2048", "exceeds the context of 2,048"),
+    ("vllm serve M --max-model-len 1M", "exceeds the model's 131,072"),
+    ("vllm serve M --gpu-memory-utilization 1.2", "must be above 0 and at most 1"),
+    ("vllm serve M --gpu-memory-utilization nan", "must be above 0 and at most 1"),
+    ("vllm serve M --speculative-config {broken", "not valid JSON"),
+    ("sglang serve --model M --max-prefill-tokens 8K", "unknown suffix 'K'"),
+    ("sglang serve --model M --chunked-prefill-size 8k", "takes no suffix"),
+    ("sglang serve --model M --chunked-prefill-size 1000 --page-size 64", "is not a multiple of --page-size 64"),
+    ("sglang serve --model M --tp 8 --dp 3 --enable-dp-attention", "3 attention ranks do not divide --tp-size 8"),
+    ("sglang serve --model M --max_running_requests 4", "is not a flag"),
+    ("trtllm-serve M --max_num_token 4096", "is not a flag"),
+    ("trtllm-serve M --max-num-tokens 4096", "is not a flag"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSED)
+def test_what_an_engine_would_refuse(line, sentence):
+    found = reading(line)
+    assert any(sentence in refusal for refusal in found.refusals), found.refusals
+
+
+DIFFERENT = [
+    ("vllm serve M --max-num-batched-tokens 8k", None, "is 8,000; the power of two is written 8K"),
+    ("vllm serve M --max-num-partial-prefills 2", "0.24.0", "has no effect in the V1 engine"),
+    ("vllm serve M --config=x.yaml", None, "is ignored"),
+    ("vllm serve M --max-num-seqs 8 --max-num-seqs 16", None, "given more than once"),
+    ("vllm serve M --no-enable-chunked-prefill", "0.10.2", "chunks prompts even with"),
+    ("vllm serve A --model B", None, "named twice"),
+    ("vllm serve M --max-num-batched-tokens 256 --max-num-seqs 256", None, "prompts wait until some finish"),
+    ("sglang serve --model M --chunked-prefill-size -1", None, "a prompt runs whole"),
+    ("sglang serve --model M --dp 2", None, "starts 2 independent replicas"),
+    ("sglang serve --model M --enable-mixed-chunk --speculative-algorithm EAGLE", None, "is switched off"),
+    ("trtllm-serve M --max_num_tokens 1024", None, "exceeds max_num_tokens 1,024"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "version", "sentence"), DIFFERENT)
+def test_what_an_engine_does_silently(line, version, sentence):
+    assert any(sentence in line for line in reading(line, version=version).differences)
+
+
+def spec(slots):
+    """The example of vllm PR 51725: 6 extra slots per request come from six draft tokens in parallel."""
+    return f"vllm serve M --max-num-batched-tokens 8192 --max-num-seqs 1024 --speculative-config.method draft_model \
+        --speculative-config.num_speculative_tokens {slots} --speculative-config.parallel_drafting true"
+
+
+def test_draft_slots_by_version():
+    assert reading(spec(6), version="0.24.0").budget == 2048  # 8192 - 6 * 1024
+    assert reading(spec(6), version="0.33.0").budget == 8192
+    negative = reading(spec(9), version="0.26.0")  # issue 50708
+    assert any("leave -1,024 of the budget of 8,192" in line for line in negative.refusals)
+    assert reading('vllm serve M -sc {"method":"mtp","num_speculative_tokens":3} --max-num-seqs 32').chunk_full == (
+        8192 - 32 * 4
+    )
+
+
+def test_a_yaml_file_stands_below_the_command_line(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("model: M\nmax-num-seqs: 32\nmax_num_batched_tokens: 4096\nenable-prefix-caching: false\n")
+    found = reading(f"vllm serve --config {path} --max-num-seqs 16")
+    assert (found.model, found.budget, found.max_num_seqs) == ("M", 4096, 16)
+    assert found.values["enable_prefix_caching"].value is False
+    old = reading(f"vllm serve --config {path}", version="0.24.0")
+    assert "enable_prefix_caching" not in old.values
+    assert any("dropped silently" in line for line in old.differences)
+
+
+def test_trtllm_yaml_overrules_the_command_line(tmp_path):
+    path = tmp_path / "extra.yaml"
+    path.write_text(
+        "max_num_tokens: 2112\nenable_attention_dp: true\nmax_batch_size: null\nkv_cache_config:\n  dtype: fp8\n"
+        "  free_gpu_memory_fraction: 0.8\nspeculative_config:\n  decoding_type: MTP\n  num_nextn_predict_layers: 1\n"
+    )
+    found = reading(f"trtllm-serve M --max_num_tokens 8192 --tp_size 8 --extra_llm_api_options {path}")
+    assert (found.budget, found.max_num_seqs, found.kv, found.memory_fraction) == (2112, 2048, "fp8", 0.8)
+    assert (found.parallelism.dp, found.parallelism.tp, found.draft_tokens) == (8, 1, 1)
+    assert any("overrule --max_num_tokens 8192: 2112" in line for line in found.differences)
+    path.write_text("max_num_tokens: [1]\n")
+    assert any("not a whole number" in line for line in reading(f"trtllm-serve M --config {path}").refusals)
+
+
+BAD_FILES = [
+    ("[1, 2]", "not a mapping"),
+    ("a: [", "not valid YAML"),
+    ("!!python/object:os.system {}", "not valid YAML"),
+]
+
+
+@pytest.mark.parametrize(("content", "sentence"), BAD_FILES)
+def test_a_bad_file_is_named(content, sentence, tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(content)
+    with pytest.raises(ChunkcalcError, match=sentence):
+        reading(f"vllm serve M --config {path}")
+
+
+def test_missing_pieces_are_named(tmp_path):
+    for words, sentence in (
+        (["python", "app.py"], "no engine found"),
+        (["vllm", "serve"], "names no model"),
+        (["vllm", "serve", "/models/x"], "say which one it is with --model"),
+        (["vllm", "serve", MODEL, "--config", str(tmp_path / "no.yaml")], "cannot be read"),
+    ):
+        with pytest.raises(ChunkcalcError, match=sentence):
+            inspect(words, "h100-sxm")
+    with pytest.raises(ChunkcalcError, match="is not a version"):
+        inspect(["vllm", "serve", MODEL], "h100-sxm", "latest; rm")
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [(None, "0.33.0"), ("0.26.0", "0.24.0"), ("v0.9.0.1", "0.8.5"), ("0.5.0", "0.6.6"), ("1.0", "0.33.0"),
+     ("0.8.5.post1", "0.8.5"), ("0.24.0+cu128", "0.24.0"), ("0.20.0rc1", "0.20.0")],
+)  # fmt: skip
+def test_the_nearest_version_is_read_and_said(asked, taken):
+    assert table("vllm", asked).read == taken
+    if asked == "0.26.0":
+        assert "taken as 0.24.0" in inspect(["vllm", "serve", MODEL], "h100-sxm", asked).notes[0]
+
+
+def test_pr_17885_smaller_budget_admits_more_on_a100():
+    """A100-80G, 70B in bf16: at TP2 the budget 2048 instead of 8192 admits at least 10 % more."""
+    line = "vllm serve meta-llama/Llama-3.1-70B-Instruct --max-model-len 4096 --max-num-batched-tokens"
+    tokens = [
+        inspect([*line.split(), str(budget), "--tensor-parallel-size", "2"], "a100-sxm4-80gb", "0.8.5").kv_tokens
+        for budget in (8192, 2048)
+    ]
+    assert tokens[1] >= 1.10 * tokens[0]
+
+
+def test_pr_17885_throughput_at_tp4_hardly_changes():
+    rates = [
+        answer(
+            Question(
+                model="llama-3.1-70b", gpu="a100-sxm4-80gb", tp=4, prompt=256, output=256, batch=128, budget=budget,
+                engine_version="0.8.5",
+            ),
+            with_remedies=False,
+        ).chunking.output_tokens_per_s
+        for budget in (8192, 2048)
+    ]  # fmt: skip
+    assert rates[1] == pytest.approx(rates[0], rel=0.05)
+
+
+def test_sglang_34623_one_prompt_at_a_time():
+    """458K tokens in rounds of 4096: about 112 prompt steps stand between two tokens of a stream."""
+    found = answer(
+        Question(
+            model="qwen3-30b-a3b", gpu="h200-sxm", prompt=38_000, output=512, batch=1, chunk=4096, engine="sglang"
+        ),
+        with_remedies=False,
+    )
+    assert math.ceil(458_000 / 4096) == 112
+    steps = math.ceil(38_000 / 4096)
+    assert (steps - 1) * found.expected.decode_step_s < found.expected.itl_s
+    assert found.expected.itl_s <= steps * found.expected.step_s + found.expected.decode_step_s
+
+
+VERSIONS = {
+    "vllm": ["0.6.6", "0.8.5", "0.9.2", "0.10.2", "0.12.0", "0.16.0", "0.20.0", "0.24.0", "0.28.0", "0.30.0", "0.33.0"],
+    "sglang": ["0.4.6", "0.5.2", "0.5.6", "0.5.10", "0.5.15", "0.5.20", "0.5.23"],
+    "trtllm": ["1.0.0", "1.1.0", "1.2.1"],
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_reading_the_flags_of_an_answer_gives_the_answer(data):
+    engine = data.draw(st.sampled_from(sorted(VERSIONS)))
+    version = data.draw(st.sampled_from(VERSIONS[engine]))
+    mixed = engine == "sglang" and data.draw(st.booleans())
+    batch = data.draw(st.integers(1, 64))
+    found = answer(
+        Question(
+            model="llama-3.1-8b",
+            gpu="h100-sxm",
+            prompt=data.draw(st.integers(64, 8000)),
+            batch=batch,
+            output=128,
+            tp=data.draw(st.sampled_from([1, 2])),
+            chunk=data.draw(st.integers(batch, 4000)),
+            ttft=5.0,
+            kv=data.draw(st.sampled_from([None, "fp8"])),
+            engine=engine,
+            engine_version=version,
+            mixed_chunk=mixed,
+        ),
+        with_remedies=False,
+    )
+    program = {"vllm": "vllm serve M", "sglang": "sglang serve --model M", "trtllm": "trtllm-serve M"}[engine]
+    back = reading(" ".join([program, *found.flags[engine]]), version=version)
+    assert not back.refusals
+    assert (back.chunk_full, back.budget, back.max_num_seqs) == (
+        found.chunk,
+        found.budget if engine != "sglang" or mixed else found.chunk,
+        batch,
+    )
+    assert back.composition == found.case.deployment.engine.composition
+    if engine != "trtllm":  # its KV format stands in the YAML options
+        assert (back.kv or "bf16") == found.case.deployment.precision.kv
+    assert back.parallelism == found.case.deployment.parallelism
+
+
+def oracle(options, aliases):
+    """Python's own parser over the same options: what SGLang runs, without its meaning."""
+    parser = argparse.ArgumentParser(exit_on_error=False, add_help=False)
+    parser.error = lambda message: (_ for _ in ()).throw(argparse.ArgumentError(None, message))
+    also = {name: [alias for alias, target in aliases.items() if target == name] for name in options}
+    for name, kind in options.items():
+        spellings = [f"--{name}", *also[name]]
+        if kind in ("switch", "bool"):
+            action = "store_true" if kind == "switch" else argparse.BooleanOptionalAction
+            parser.add_argument(*spellings, dest=name, action=action, default=argparse.SUPPRESS)
+        else:
+            more = {"list": {"nargs": "+"}, "text?": {"nargs": "?", "const": True}}.get(kind, {})
+            kinds = {"int": int, "float": float}
+            parser.add_argument(*spellings, dest=name, type=kinds.get(kind, str), default=argparse.SUPPRESS, **more)
+    return parser
+
+
+COMMON = ["chunked-prefill-size", "max-running-requests", "enable-mixed-chunk", "tp-size", "mem-fraction-static",
+          "lora-paths", "lora-strict-loading", "model-path", "served-model-name", "page-size"]  # fmt: skip
+WORDS = ["1", "-1", "8", "2048", "0.5", "x", "a,b", "8k", "true"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_the_grammar_agrees_with_argparse(data):
+    found = table("sglang")
+    rules = sglang_grammar(found)
+    words = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        flag = f"--{data.draw(st.sampled_from(COMMON))}"
+        flag = flag[: data.draw(st.integers(max(4, len(flag) - 6), len(flag)))]
+        values = data.draw(st.lists(st.sampled_from(WORDS), max_size=2))
+        words += [f"{flag}={values[0]}", *values[1:]] if values and data.draw(st.booleans()) else [flag, *values]
+    ours = parse(words, rules)
+    try:
+        theirs, rest = oracle(rules.options, rules.aliases).parse_known_args(words)
+    except (argparse.ArgumentError, ValueError):
+        assert ours.refusals
+        return
+    assert {name.replace("-", "_"): value for name, value in vars(theirs).items()} == {
+        name: list(each.value) if isinstance(each.value, tuple) else each.value for name, each in ours.given.items()
+    }
+    assert bool(rest) == bool(ours.unknown or ours.positional)
+    assert not ours.refusals
