@@ -16,7 +16,7 @@ from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallel
 from chunkcalc.work import attention
 
 DEFAULT_OUTPUT = 512
-INTERVAL_SINCE = "0.5.20"  # the first SGLang read that has --prefill-decode-interval
+INTERVAL_SINCE = "0.5.19"  # the first SGLang read that has --prefill-decode-interval
 DEFAULT_ACCEPTANCE = 0.7  # assumed when drafts are given without a measured acceptance
 
 

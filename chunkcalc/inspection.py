@@ -85,9 +85,12 @@ def _with_memory(
     try:
         deployment = _deployment(command.engine, reading, model, hardware)
     except ChunkcalcError as error:
-        refused = replace(reading, refusals=(*reading.refusals, f"{error.what}; {error.hint}"))
+        if error.where == "--weights":  # the engine would run it, by a way that is not modelled
+            notes = [*notes, f"no memory figures: {error.what}; {error.hint}"]
+        else:
+            reading = replace(reading, refusals=(*reading.refusals, f"{error.what}; {error.hint}"))
         return Inspection(
-            reading=refused, model=model, hardware=hardware, deployment=None,
+            reading=reading, model=model, hardware=hardware, deployment=None,
             kv_tokens=None, max_concurrency=None, notes=tuple(notes),
         )  # fmt: skip
     pool = _pool(reading, deployment)
@@ -146,9 +149,8 @@ def _tokens(reading: Reading, tokens: float) -> int:
 
 def _admitted(reading: Reading, tokens: int) -> Reading:
     """SGLang works its limit of requests out from the memory when it is left out."""
-    if reading.table.engine != "sglang" or reading.values["max_running_requests"].source == "given" or not tokens:
-        return reading
-    if "max_running_requests" in reading.values and "divided" in reading.values["max_running_requests"].rule:
+    limit = reading.values.get("max_running_requests")
+    if limit is None or limit.source != "default" or not tokens:
         return reading
     requests = running_requests(tokens, reading.max_model_len)
     value = Value(requests, "derived", f"by the {tokens:,} tokens of a rank's KV cache")

@@ -39,6 +39,9 @@ VLLM_DEFAULTS = [
     ("0.24.0", "b200", "offline", 16384, 1024), ("0.10.2", "h100-sxm", "server", 8192, 1024),
     ("0.10.2", "a100-sxm4-80gb", "server", 2048, 256), ("0.8.5", "a100-sxm4-80gb", "server", 8192, 1024),
     ("0.8.5", "a100-sxm4-80gb", "offline", 16384, 1024), ("0.8.5", "l40s", "server", 2048, 256),
+    ("0.9.0", "a100-sxm4-80gb", "server", 2048, 256),
+    ("0.8.0", "h200-sxm", "server", 8192, 1024), ("0.8.0", "b200", "server", 2048, 1024),
+    ("0.27.0", "b200", "server", 8192, 1024), ("0.28.0", "b200", "server", 16384, 1024),
     ("0.33.0", "tpu-v6e", "server", 1024, 256), ("0.33.0", "tpu-v6e", "offline", 2048, 256),
     ("0.33.0", "tpu-v5e", "server", 512, 256), ("0.33.0", "tpu-v5p", "offline", 512, 256),
     ("0.33.0", "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", "server", 2048, 256),
@@ -52,7 +55,7 @@ def test_vllm_defaults(version, gpu, entry, budget, requests):
     assert found.values["max_num_batched_tokens"].source == "default"
 
 
-@pytest.mark.parametrize(("version", "share"), [("0.6.6", 0.9), ("0.16.0", 0.9), ("0.20.0", 0.92), ("0.33.0", 0.92)])
+@pytest.mark.parametrize(("version", "share"), [("0.6.6", 0.9), ("0.19.0", 0.9), ("0.20.0", 0.92), ("0.33.0", 0.92)])
 def test_vllm_memory_share(version, share):
     assert reading(f"vllm serve {MODEL}", version=version).memory_fraction == share
 
@@ -62,7 +65,9 @@ SGLANG_DEFAULTS = [
     ("0.5.23", "t4", 2048), ("0.5.23", "a10", 4096), ("0.5.23", "rtx-5090", 4096), ("0.5.23", "l40s", 4096),
     ("0.5.23", "a100-sxm4-40gb", 4096), ("0.5.23", "h100-sxm", 8192), ("0.5.23", "h200-sxm", 8192),
     ("0.5.23", "b200", 16384), ("0.5.23", "mi300x", 16384), ("0.5.20", "a10", 4096), ("0.5.15", "a10", 2048),
-    ("0.5.10", "rtx-5090", 2048), ("0.5.6", "l40s", 4096), ("0.5.2", "l40s", 8192), ("0.5.2", "a10", 2048),
+    ("0.5.10", "rtx-5090", 2048), ("0.5.6", "l40s", 4096),
+    ("0.5.3", "l40s", 4096), ("0.5.19", "a10", 2048), ("0.4.8", "b200", 16384), ("0.5.2", "l40s", 8192),
+    ("0.5.2", "a10", 2048),
     ("0.5.2", "b200", 16384), ("0.4.6", "a10", 2048), ("0.4.6", "l40s", 8192), ("0.4.6", "b200", 8192),
 ]  # fmt: skip
 
@@ -239,13 +244,13 @@ def test_missing_pieces_are_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("asked", "taken"),
-    [(None, "0.33.0"), ("0.26.0", "0.24.0"), ("v0.9.0.1", "0.8.5"), ("0.5.0", "0.6.6"), ("1.0", "0.33.0"),
+    [(None, "0.33.0"), ("0.26.1", "0.26.0"), ("v0.9.0.1", "0.9.0"), ("0.5.0", "0.6.6"), ("1.0", "0.33.0"),
      ("0.8.5.post1", "0.8.5"), ("0.24.0+cu128", "0.24.0"), ("0.20.0rc1", "0.20.0")],
 )  # fmt: skip
 def test_the_nearest_version_is_read_and_said(asked, taken):
     assert table("vllm", asked).read == taken
-    if asked == "0.26.0":
-        assert "taken as 0.24.0" in inspect(["vllm", "serve", MODEL], "h100-sxm", asked).notes[0]
+    if asked == "0.26.1":
+        assert "taken as 0.26.0" in inspect(["vllm", "serve", MODEL], "h100-sxm", asked).notes[0]
 
 
 def test_pr_17885_smaller_budget_admits_more_on_a100():
@@ -286,9 +291,11 @@ def test_sglang_34623_one_prompt_at_a_time():
     assert found.expected.itl_s <= steps * found.expected.step_s + found.expected.decode_step_s
 
 
+VLLM_VERSIONS = ["0.6.6", "0.7.3", "0.8.0", "0.8.5", *(f"0.{n}.0" for n in range(9, 34))]
+SGLANG_VERSIONS = ["0.4.6", "0.4.10", *(f"0.5.{n}" for n in range(1, 24))]
 VERSIONS = {
-    "vllm": ["0.6.6", "0.8.5", "0.9.2", "0.10.2", "0.12.0", "0.16.0", "0.20.0", "0.24.0", "0.28.0", "0.30.0", "0.33.0"],
-    "sglang": ["0.4.6", "0.5.2", "0.5.6", "0.5.10", "0.5.15", "0.5.20", "0.5.23"],
+    "vllm": VLLM_VERSIONS,
+    "sglang": SGLANG_VERSIONS,
     "trtllm": ["1.0.0", "1.1.0", "1.2.1"],
 }
 

@@ -61,10 +61,10 @@ def _vllm(deployment: Deployment, found: Table, budget: int, requests: int, queu
         *_when(parallelism.dp > 1, "--data-parallel-size", str(parallelism.dp)),
         *_when(parallelism.pp > 1, "--pipeline-parallel-size", str(parallelism.pp)),
         *_when(parallelism.ep > 1, "--enable-expert-parallel"),
-        *_when(not found.since("0.8.5"), "--enable-chunked-prefill"),
+        *_when(not found.since("0.8.0"), "--enable-chunked-prefill"),
         *_when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8"),
         *_when(fraction, "--gpu-memory-utilization", fraction or ""),
-        *_when(queued and found.since("0.30.0"), "--max-num-queued-tokens", str(queued)),
+        *_when(queued and found.since("0.29.0"), "--max-num-queued-tokens", str(queued)),
     ]
 
 

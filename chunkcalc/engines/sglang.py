@@ -20,7 +20,7 @@ HUMAN = suffixed(
     "write a whole number, 8k (8,000) or 8Ki (8,192)",
 )
 MIB = 2**20
-# 0.5.6 and later (server_args.py, memory_hook.py): MiB kept free when no fraction is given.
+# 0.5.3 and later (server_args.py, memory_hook.py): MiB kept free when no fraction is given.
 BASE, PER_TOKEN, LEAST_TOKENS, PER_8_GPUS, GRAPHS = 512, 1.5, 2048, 1024, 1024
 LEAST, LARGE_GPU = 10 * 1024, 60 * 1024
 LEAST_RUNNING, MOST_RUNNING, RUNNING_PER_CONTEXT = 2048, 4096, 512
@@ -79,7 +79,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         fraction = None
     drafts = values.take("speculative_num_draft_tokens") if values.take("speculative_algorithm") else 0
     kv, weights = values.take("kv_cache_dtype", "auto"), values.take("quantization")
-    interval = values.take("prefill_decode_interval", 0, "off", least=0) if table.since("0.5.20") else 0
+    interval = values.take("prefill_decode_interval", 0, "off", least=0) if table.since("0.5.19") else 0
     return Reading(
         table=table, entry=target.entry, model=model, values=values.found,
         budget=chunk, chunk=chunk, chunk_full=max(0, chunk - requests) if mixed else chunk,
@@ -92,7 +92,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
 
 
 def reserve_bytes(memory: float, gpus: int, n: Any) -> Any:
-    """Memory that 0.5.6 and later keep free of weights and cache when no fraction is given.
+    """Memory that 0.5.3 and later keep free of weights and cache when no fraction is given.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def reserve_bytes(memory: float, gpus: int, n: Any) -> Any:
 
 
 def default_fraction(table: Table, memory: float, parallelism: Parallelism) -> float | None:
-    """The fraction that versions before 0.5.6 choose without looking at the chunk.
+    """The fraction that versions before 0.5.3 choose without looking at the chunk.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ def default_fraction(table: Table, memory: float, parallelism: Parallelism) -> f
     -------
     fraction; None where the reserve grows with the chunk
     """
-    if table.since("0.5.6"):
+    if table.since("0.5.3"):
         return None
     mib, gpus = memory / MIB, parallelism.gpus
-    if not table.since("0.5.2"):
+    if not table.since("0.4.8"):
         if mib > 81920:
             return (mib - 13 * 1024) / mib
         return next(share for least, share in ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88)) if gpus >= least)
@@ -192,10 +192,7 @@ def _chunk(values: Values, ranks: int, length: int) -> int:
 
 
 def _requests(values: Values, ranks: int) -> int:
-    given: int | None = values.take("max_running_requests")
-    if given is None:
-        rule = "2,048 to 4,096 by the memory left"
-        return int(values.derive("max_running_requests", LEAST_RUNNING // ranks, rule))
-    if ranks > 1:
-        return int(values.derive("max_running_requests", max(1, given // ranks), f"divided by {ranks} attention ranks"))
-    return given
+    limit: int = values.take("max_running_requests", LEAST_RUNNING, "2,048 to 4,096 by the memory left")
+    if ranks > 1 and values.given("max_running_requests"):
+        return int(values.derive("max_running_requests", max(1, limit // ranks), f"divided by {ranks} attention ranks"))
+    return limit

@@ -1,4 +1,4 @@
-"""vLLM: what its arguments mean, from 0.6.6 to 0.33.
+"""vLLM: what its arguments mean, from 0.6.6 (V0 engine) to 0.33.
 
 Read from vllm/engine/arg_utils.py, vllm/config/ and vllm/utils/argparse_utils.py of the versions in
 tables/vllm.toml. A step runs the decodes first and fills what is left of its budget with prompts.
@@ -37,7 +37,7 @@ def grammar(table: Table) -> Grammar:
     """
     return Grammar(
         options=table.options(), aliases=table.aliases(), human=HUMAN,
-        dotted=table.since("0.9.2"), pairs=table.since("0.33.0"),
+        dotted=table.since("0.9.0"), pairs=table.since("0.33.0"),
     )  # fmt: skip
 
 
@@ -122,11 +122,11 @@ def _max_model_len(values: Values) -> int:
 
 def _chunked(values: Values, length: int) -> bool:
     table = values.table
-    if not table.since("0.8.5"):
+    if not table.since("0.8.0"):
         automatic = length > V0_LONG_CONTEXT
         return bool(values.take("enable_chunked_prefill", automatic, f"V0: on above {V0_LONG_CONTEXT:,} of context"))
     chunked = bool(values.take("enable_chunked_prefill", True, "on for models that support it"))
-    if not chunked and not table.since("0.12.0"):
+    if not chunked and not table.since("0.11.2"):
         values.differences.append(f"vLLM {table.read} chunks prompts even with --no-enable-chunked-prefill (V1)")
         values.derive("enable_chunked_prefill", True, "V1 always chunks")
         return True
@@ -150,11 +150,11 @@ def _batch(values: Values, length: int, chunked: bool, parallelism: Parallelism)
         requests = values.derive("max_num_seqs", 2 * requests, rule) if free_requests else requests
     if free_budget and not chunked:
         budget = values.derive("max_num_batched_tokens", max(length, budget), "whole prompts: the longest context")
-    if free_budget and table.since("0.12.0"):
+    if free_budget and table.since("0.11.2"):
         budget = values.derive(
             "max_num_batched_tokens", min(budget, requests * length), "all that max_num_seqs requests can hold"
         )
-    if free_requests and table.since("0.10.2"):
+    if free_requests and table.since("0.10.1"):
         requests = values.derive("max_num_seqs", min(requests, budget), "no more than the budget")
     return budget, requests
 
@@ -177,7 +177,7 @@ def _check(values: Values, budget: int, requests: int, length: int, chunked: boo
     for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
         if values.given(name):
             values.take(name)
-            if values.table.since("0.8.5"):
+            if values.table.since("0.8.0"):
                 values.differences.append(f"--{name.replace('_', '-')} has no effect in the V1 engine (PR 49075)")
 
 
@@ -200,7 +200,7 @@ def _speculation(values: Values, budget: int, requests: int) -> tuple[int, int, 
         return 0, 1, budget, active
     slots = _slots(str(config.get("method") or ("draft_model" if config.get("model") else "")), drafts, config)
     scheduled = budget
-    if slots and table.since("0.20.0") and not table.since("0.28.0"):
+    if slots and table.since("0.17.0") and not table.since("0.28.0"):
         scheduled = budget - slots * requests
         if scheduled <= 0:
             values.refusals.append(
