@@ -118,7 +118,7 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     if engine.memory_rule == "total_less_reserve":
         if engine.memory_fraction is not None:
             return engine.memory_fraction * memory - weights
-        return memory - reserve_bytes(memory, parallelism.gpus, n) - weights
+        return memory - reserve_bytes(memory, parallelism, n * parallelism.dp) - weights
     other = activation_bytes(deployment, n, sampled) + GRAPH_BYTES
     if parallelism.stage_gpus > 1:
         other = other + COLLECTIVE_BYTES

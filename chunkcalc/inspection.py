@@ -59,7 +59,7 @@ def inspect(
     ChunkcalcError : no engine, an unknown model or GPU, an unreadable file
     """
     command = locate(words)
-    found = table(command.engine, version)
+    found = table(command.engine, version or command.version or None, "--version")
     given = arguments(command, found)
     name = model or model_name(command, given)
     if not name:
@@ -69,12 +69,12 @@ def inspect(
     except ChunkcalcError as error:
         raise ChunkcalcError(error.what, "command line", f"say which one it is with --model; {error.hint}") from None
     device = load_hardware(gpu)
-    reading = read(command, found, Target(device.record, known.record.max_position, entry), given)
-    notes = []
+    reading = read(command, found, Target(device.record, known.record.max_position, entry, command.environment), given)
+    notes = list(reading.notes)
     if found.read != found.version:
         notes.append(f"{found.engine} {found.version} taken as {found.read}, the nearest version that was read")
     notes += [f"{what} taken as {how}" for what, how in (("model", known.how), ("GPU", device.how)) if " -> " in how]
-    if command.environment.get("VLLM_USE_V1") == "0" and command.engine == "vllm":
+    if command.environment.get("VLLM_USE_V1") == "0" and found.since("0.8.0") and not found.since("0.11.0"):
         notes.append("VLLM_USE_V1=0 runs the old engine, whose defaults differ: these are those of V1")
     return _with_memory(command, reading, known.record, device.record, notes)
 
@@ -85,10 +85,12 @@ def _with_memory(
     try:
         deployment = _deployment(command.engine, reading, model, hardware)
     except ChunkcalcError as error:
-        if error.where == "--weights":  # the engine would run it, by a way that is not modelled
-            notes = [*notes, f"no memory figures: {error.what}; {error.hint}"]
+        # A limit of what is modelled, not of the engine: it would start.
+        ours = error.where == "--weights" or "than one" in error.what
+        if ours:
+            notes = [*notes, f"no memory figures: {error.what}"]
         else:
-            reading = replace(reading, refusals=(*reading.refusals, f"{error.what}; {error.hint}"))
+            reading = replace(reading, refusals=(*reading.refusals, error.what))
         return Inspection(
             reading=reading, model=model, hardware=hardware, deployment=None,
             kv_tokens=None, max_concurrency=None, notes=tuple(notes),
@@ -130,11 +132,12 @@ def _value(reading: Reading, name: str) -> float | None:
 def _pool(reading: Reading, deployment: Deployment) -> float:
     """Memory of one GPU for the KV cache [byte]."""
     fixed = _value(reading, "kv_cache_memory_bytes")
+    weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
     if fixed is not None:
-        return float(fixed)
+        return min(float(fixed), deployment.hardware.memory - weights)
     mixed = reading.composition == "mixed"
     n = reading.budget if mixed else max(reading.chunk, reading.max_num_seqs)
-    offloaded = (_value(reading, "cpu_offload_gb") or 0) * GIB
+    offloaded = min((_value(reading, "cpu_offload_gb") or 0) * GIB, weights)
     return float(pool_bytes(deployment, n, min(reading.max_num_seqs, n))) + offloaded
 
 
@@ -150,8 +153,10 @@ def _tokens(reading: Reading, tokens: float) -> int:
 def _admitted(reading: Reading, tokens: int) -> Reading:
     """SGLang works its limit of requests out from the memory when it is left out."""
     limit = reading.values.get("max_running_requests")
-    if limit is None or limit.source != "default" or not tokens:
+    if limit is None or not tokens:
         return reading
+    if limit.source != "default":
+        return replace(reading, max_num_seqs=max(1, min(reading.max_num_seqs, tokens // 2)))
     requests = running_requests(tokens, reading.max_model_len)
     value = Value(requests, "derived", f"by the {tokens:,} tokens of a rank's KV cache")
     full = max(0, reading.chunk - requests) if reading.composition == "mixed" else reading.chunk

@@ -65,6 +65,7 @@ class Question:
 
 
 LARGEST_COUNT = 1e9
+OPTIONS = {"prefill_interval": "--prefill-decode-interval", "mixed_chunk": "--enable-mixed-chunk"}
 _SHARES = frozenset(("prefix_hit", "draft_acceptance", "memory_fraction", "max_utilisation"))
 _ZERO = frozenset(("prefix_hit", "draft_acceptance"))  # these may be zero
 # Lowest and highest value of each number, and whether it must be whole.
@@ -86,7 +87,7 @@ def option(field: str) -> str:
     ----------
     field : the field
     """
-    return "--" + field.replace("_", "-")
+    return OPTIONS.get(field, "--" + field.replace("_", "-"))
 
 
 def check(question: Question) -> None:

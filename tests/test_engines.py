@@ -105,7 +105,9 @@ VALUES = [
     ("vllm serve M -dp 8 -ep --all2all-backend deepep_low_latency", 256),
     ("sglang serve --model-path M --chunked-prefill-size 4096", 4096),
     ("python -m sglang.launch_server --model M --tp 8 --dp 4 --enable-dp-attention --chunked-prefill-size 32768", 8192),
-    ("sglang serve --model M --chunked-prefill-size 32768", 16384),
+    ("sglang serve --model M --chunked-prefill-size 32768", 32768),
+    ("sglang serve --model M --chunked-prefill-size 8192 --max-prefill-tokens 5000 --page-size 64", 8192),
+    ("vllm/vllm-openai:v0.24.0 --model M --max-num-batched-tokens 4096", 4096),
     ("sglang serve --model M --chunked-prefill-size 32768 --max-prefill-tokens 32Ki", 32768),
     ("trtllm-serve M --max_num_tokens 4096", 4096), ("trtllm-serve serve M --max_num_tokens=4096 --tp_size 4", 4096),
 ]  # fmt: skip
@@ -126,7 +128,15 @@ REFUSED = [
     ("vllm serve M --max-num-seqs 0", "must be at least 1"),
     ("vllm serve M --enable-chunked-prefill=false", "takes no value"),
     ("vllm serve M --enable-chunked-prefill false", "'false' belongs to no flag"),
-    ("vllm serve M --max-num 8", "is ambiguous"),
+    ("vllm serve M --max-num 8", "is ambiguous"), ("vllm serve --foo=1 M", "--foo is not a flag"),
+    ("vllm serve M --max-num-seqs=1" + "0" * 400, "larger than"), ("vllm serve M --cpu-offload-gb inf", "not a finite"),
+    ("vllm serve M --cpu-offload-gb -5", "must be at least 0"), ("vllm serve M --block-size 0", "must be at least 1"),
+    ("vllm serve M --speculative-config.a 1 --speculative-config.a+ 2", "is not a list"),
+    ("vllm serve M --speculative-config." + "a." * 3000 + "a 1", "nested too deeply"),
+    ("vllm serve M --speculative-config {}", "is not a mapping"),
+    ("vllm serve M --speculative-config.method", "needs a value"),
+    ("sglang serve --model M --tp 4 --ep 3", "does not divide --tp-size 4"),
+    ("python -m sglang.launch_server M", "belongs to no flag"),
     ("vllm serve M --wibble 3", "--wibble is not a flag of vllm 0.33.0"),
     ("vllm serve M --max-num-partial-prefills 2", "is not a flag of vllm 0.33.0"),
     ("vllm serve M --max-num-batched-tokens 64 --max-num-seqs 128", "is below --max-num-seqs 128"),
@@ -135,7 +145,7 @@ REFUSED = [
     ("vllm serve M --long-prefill-token-threshold 4096 --max-model-len 2048", "exceeds the context of 2,048"),
     ("vllm serve M --max-model-len 1M", "exceeds the model's 131,072"),
     ("vllm serve M --gpu-memory-utilization 1.2", "must be above 0 and at most 1"),
-    ("vllm serve M --gpu-memory-utilization nan", "must be above 0 and at most 1"),
+    ("vllm serve M --gpu-memory-utilization nan", "not a finite number"),
     ("vllm serve M --speculative-config {broken", "not valid JSON"),
     ("sglang serve --model M --max-prefill-tokens 8K", "unknown suffix 'K'"),
     ("sglang serve --model M --chunked-prefill-size 8k", "takes no suffix"),
@@ -155,7 +165,8 @@ def test_what_an_engine_would_refuse(line, sentence):
 
 DIFFERENT = [
     ("vllm serve M --max-num-batched-tokens 8k", None, "is 8,000; the power of two is written 8K"),
-    ("vllm serve M --max-num-partial-prefills 2", "0.24.0", "has no effect in the V1 engine"),
+    ("vllm serve M --max-num-partial-prefills 2", "0.10.2", "falls back to the V0 engine"),
+    ("vllm serve M --speculative-config {\"method\":\"ngram\"} --speculative-config.x 1", None, "replaces the whole"),
     ("vllm serve M --config=x.yaml", None, "is ignored"),
     ("vllm serve M --max-num-seqs 8 --max-num-seqs 16", None, "given more than once"),
     ("vllm serve M --no-enable-chunked-prefill", "0.10.2", "chunks prompts even with"),
@@ -163,7 +174,7 @@ DIFFERENT = [
     ("vllm serve M --max-num-batched-tokens 256 --max-num-seqs 256", None, "prompts wait until some finish"),
     ("sglang serve --model M --chunked-prefill-size -1", None, "a prompt runs whole"),
     ("sglang serve --model M --dp 2", None, "starts 2 independent replicas"),
-    ("sglang serve --model M --enable-mixed-chunk --speculative-algorithm EAGLE", None, "is switched off"),
+    ("sglang serve --model M --enable-mixed-chunk --speculative-algorithm EAGLE", "0.5.18", "is switched off"),
     ("trtllm-serve M --max_num_tokens 1024", None, "exceeds max_num_tokens 1,024"),
 ]  # fmt: skip
 
@@ -194,10 +205,16 @@ def test_a_yaml_file_stands_below_the_command_line(tmp_path):
     path.write_text("model: M\nmax-num-seqs: 32\nmax_num_batched_tokens: 4096\nenable-prefix-caching: false\n")
     found = reading(f"vllm serve --config {path} --max-num-seqs 16")
     assert (found.model, found.budget, found.max_num_seqs) == ("M", 4096, 16)
-    assert found.values["enable_prefix_caching"].value is False
-    old = reading(f"vllm serve --config {path}", version="0.24.0")
-    assert "enable_prefix_caching" not in old.values
-    assert any("dropped silently" in line for line in old.differences)
+    assert "enable_prefix_caching" not in found.values
+    assert any("dropped silently" in line for line in found.differences)
+    module = reading(f"python -m vllm.entrypoints.openai.api_server --config {path}", version="0.28.0")
+    assert module.values["enable_prefix_caching"].value is False
+    path.write_text("max-num-seqs: 5\nserved-model-name: [x, y]\n")
+    assert reading(f"vllm serve M --config {path}").model == "M"
+    path.write_text("max_running_requests: 64\n")
+    assert reading(f"sglang serve --model M --config {path}").refusals
+    path.write_text("max-num-seqs: null\n")
+    assert reading(f"vllm serve M --config {path}").refusals
 
 
 def test_trtllm_yaml_overrules_the_command_line(tmp_path):
@@ -245,7 +262,8 @@ def test_missing_pieces_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "taken"),
     [(None, "0.33.0"), ("0.26.1", "0.26.0"), ("v0.9.0.1", "0.9.0"), ("0.5.0", "0.6.6"), ("1.0", "0.33.0"),
-     ("0.8.5.post1", "0.8.5"), ("0.24.0+cu128", "0.24.0"), ("0.20.0rc1", "0.20.0")],
+     ("0.8.5.post1", "0.8.5"), ("0.24.0+cu128", "0.24.0"), ("0.33", "0.33.0"), ("0.8", "0.8.0"),
+     ("0.20.0rc1", "0.20.0")],
 )  # fmt: skip
 def test_the_nearest_version_is_read_and_said(asked, taken):
     assert table("vllm", asked).read == taken
@@ -382,3 +400,66 @@ def test_the_grammar_agrees_with_argparse(data):
     }
     assert bool(rest) == bool(ours.unknown or ours.positional)
     assert not ours.refusals
+
+
+def test_requests_of_sglang_with_speculation():
+    line = f"sglang serve --model {MODEL} --tp 8 --dp 8 --enable-dp-attention --speculative-algorithm EAGLE"
+    assert reading(line, "b200").max_num_seqs == 48 // 8
+    assert reading(line.replace("--speculative-algorithm EAGLE", "--max-running-requests 64"), "b200").max_num_seqs == 8
+
+
+def test_the_reserve_of_sglang():
+    """server_args.py 0.5.6: 512 + 1.5 * 8192 + 2 * 512 + 1024 MiB, and 512 * 8 * 4.5 more with attention ranks."""
+    memory = load_hardware("h100-sxm").record.memory / 2**20
+    plain = reading(f"sglang serve --model {MODEL} --tp 8", version="0.5.6")
+    assert plain.memory_fraction == round(1 - (512 + 1.5 * 8192 + 1024 + 1024) / memory, 3)
+    ranks = reading(f"sglang serve --model {MODEL} --tp 8 --dp 8 --enable-dp-attention", version="0.5.6")
+    assert ranks.memory_fraction == round(1 - (512 + 1.5 * 8192 + 1024 + 1024 + 512 * 8 * 4.5) / memory, 3)
+    whole = reading(f"sglang serve --model {MODEL} --tp 8 --chunked-prefill-size -1", version="0.5.6")
+    assert whole.memory_fraction == round(1 - (512 + 1.5 * 16384 + 1024 + 1024) / memory, 3)
+
+
+SPECULATION = [  # version, method, drafts -> scheduled budget, chunk alone, chunk beside 64 decodes of 8192
+    ("0.33.0", "dflash", 8, 8192, 8192, 8192 - 64 * 9), ("0.24.0", "dflash", 8, 8192 - 7 * 64, 8192 - 7 * 64, None),
+    ("0.30.0", "dflash", 8, 8192, 8184, 8184 - 64 * 17), ("0.33.0", "draft_model", 3, 8192, 8191, 8191 - 64 * 5),
+    ("0.33.0", "mtp", 3, 8192, 8192, 8192 - 64 * 4), ("0.16.0", "draft_model", 3, 8192, 8192, 8192 - 64 * 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "method", "drafts", "budget", "chunk", "full"), SPECULATION)
+def test_slots_of_each_method(version, method, drafts, budget, chunk, full):
+    config = f'{{"method":"{method}","num_speculative_tokens":{drafts}}}'
+    line = f"vllm serve M --max-num-batched-tokens 8192 --max-num-seqs 64 --speculative-config {config}"
+    found = reading(line, version=version)
+    assert (found.budget, found.chunk) == (budget, chunk)
+    assert full is None or found.chunk_full == full
+
+
+def test_command_lines_as_they_are_written():
+    for line in (
+        ["bash", "-c", f"VLLM_USE_V1=1 exec vllm serve {MODEL} --max-num-seqs 64 | tee log"],
+        [f"vllm serve {MODEL} --max-num-seqs 64"],
+        ["docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.24.0", "--model", MODEL, "--max-num-seqs", "64"],
+        ["vllm", "--model", MODEL, "--max-num-seqs", "64"],
+        ["cd", "/opt/vllm", "&&", "vllm", "serve", MODEL, "--max-num-seqs", "64", "&&", "echo", "done"],
+    ):
+        found = inspect(line, "h200-sxm")
+        assert found.reading.max_num_seqs == 64
+        assert not found.reading.refusals
+    assert inspect(["vllm/vllm-openai:v0.24.0", "--model", MODEL], "b200").reading.table.version == "0.24.0"
+    with pytest.raises(ChunkcalcError, match="does not start a server"):
+        inspect(["vllm", "bench", "serve"], "h200-sxm")
+
+
+def test_what_is_not_modelled_is_noted_not_refused():
+    for line, sentence in (
+        ("vllm serve deepseek-ai/DeepSeek-R1 --data-parallel-size 16 --enable-expert-parallel", "no memory figures"),
+        (f"vllm serve {MODEL} --quantization torchao", "is not modelled"),
+        (f"vllm serve {MODEL} --enable-lora --max-model-len 8192", "LoRA adapters"),
+        (f"sglang serve --model {MODEL} --speculative-algorithm EAGLE3", "chooses the number of draft tokens"),
+    ):
+        found = inspect(line.split(), "h200-sxm")
+        assert any(sentence in note for note in found.notes)
+        assert not found.reading.refusals
+    longer = inspect(["VLLM_ALLOW_LONG_MAX_MODEL_LEN=1", *f"vllm serve {MODEL} --max-model-len 256K".split()], "b200")
+    assert not longer.reading.refusals

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from chunkcalc.engines.files import as_arguments, dropped, read_yaml
-from chunkcalc.engines.grammar import Arguments, parse
+from chunkcalc.engines.files import as_arguments, read_yaml
+from chunkcalc.engines.grammar import Arguments, Grammar, parse
 from chunkcalc.engines.reading import Reading, Target
 from chunkcalc.engines.sglang import grammar as sglang_grammar
 from chunkcalc.engines.sglang import read as read_sglang
-from chunkcalc.engines.tables import Table
+from chunkcalc.engines.tables import VERSION, Table
 from chunkcalc.engines.trtllm import grammar as trtllm_grammar
 from chunkcalc.engines.trtllm import overrule
 from chunkcalc.engines.trtllm import read as read_trtllm
@@ -22,13 +23,18 @@ from chunkcalc.errors import ChunkcalcError
 
 GRAMMARS = {"vllm": vllm_grammar, "sglang": sglang_grammar, "trtllm": trtllm_grammar}
 READERS = {"vllm": read_vllm, "sglang": read_sglang, "trtllm": read_trtllm}
-# How each engine is started: program or Python module -> engine.
+# How each engine is started: program, Python module or image -> engine.
 PROGRAMS = {
     "vllm": "vllm", "vllm.entrypoints.openai.api_server": "vllm", "vllm.entrypoints.api_server": "vllm",
-    "vllm.entrypoints.cli.main": "vllm",
-    "sglang": "sglang", "sglang.launch_server": "sglang", "sglang.srt.entrypoints.http_server": "sglang",
+    "sglang": "sglang", "sglang.launch_server": "sglang",
     "trtllm-serve": "trtllm", "trtllm": "trtllm", "tensorrt_llm.commands.serve": "trtllm",
 }  # fmt: skip
+IMAGES = {"vllm-openai": "vllm", "vllm-openai-rocm": "vllm", "sglang": "sglang", "vllm": "vllm"}
+OTHER_SUBCOMMANDS = frozenset(
+    ("bench", "chat", "complete", "run-batch", "collect-env", "disaggregated", "disaggregated_mpi_worker",
+     "mm_embedding_serve", "generate", "version")
+)  # fmt: skip
+SHELL = frozenset(("&&", "||", ";", "|", "&"))
 MOST_WORDS = 10_000
 
 
@@ -38,15 +44,19 @@ class Command(NamedTuple):
     engine : `vllm`, `sglang` or `trtllm`
     words : its own arguments, after the subcommand
     environment : variables set before the program
+    serve : whether it is the program with its subcommand, which takes the model as a word of its own
+    version : by the tag of an image; empty where there is none
     """
 
     engine: str
     words: tuple[str, ...]
     environment: dict[str, str]
+    serve: bool = True
+    version: str = ""
 
 
 def locate(words: Sequence[str]) -> Command:
-    """Find the engine in a command line; what stands before it (env, mpirun, python -m) is passed over.
+    """Find the engine in a command line; what stands before it (env, mpirun, docker) is passed over.
 
     Parameters
     ----------
@@ -56,6 +66,7 @@ def locate(words: Sequence[str]) -> Command:
     ------
     ChunkcalcError : no engine in it
     """
+    words = _unquoted(words)
     if len(words) > MOST_WORDS:
         raise ChunkcalcError(f"has more than {MOST_WORDS:,} words", "command line", "give a single command")
     environment: dict[str, str] = {}
@@ -63,21 +74,58 @@ def locate(words: Sequence[str]) -> Command:
         assignment = re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL)
         if assignment:
             environment[assignment[1]] = assignment[2]
+        elif index and words[index - 1] == "cd":
             continue
-        engine = PROGRAMS.get(PurePosixPath(word).name)
-        if engine is None:
-            continue
-        rest = list(words[index + 1 :])
-        while rest and PROGRAMS.get(PurePosixPath(rest[0]).name) == engine and "/" not in rest[0].rstrip("/"):
-            rest.pop(0)  # `sglang -- python -m sglang.launch_server`: named, then written out
-        if rest and PurePosixPath(rest[0]).name.startswith("python"):
-            rest = rest[3:] if rest[1:2] == ["-m"] else rest[1:]
-        if rest and rest[0] == "serve":
-            rest.pop(0)
-        return Command(engine, tuple(rest), environment)
+        elif _engine_of(word):
+            return _from(words[index:], environment)
     raise ChunkcalcError(
-        "no engine found", "command line", "begin with vllm, sglang or trtllm-serve, as in: -- vllm serve MODEL"
-    )
+        "no engine found", "command line",
+        "begin with vllm, sglang or trtllm-serve, as in -- vllm serve MODEL; bare arguments follow its name",
+    )  # fmt: skip
+
+
+def _unquoted(words: Sequence[str]) -> list[str]:
+    """A command that was given as one quoted string (`bash -c '...'`), word by word."""
+    out = []
+    for word in words:
+        if any(re.search(rf"(^|[\s/]){re.escape(program)}\s", word) for program in PROGRAMS):
+            try:
+                out += shlex.split(word)
+            except ValueError as error:
+                raise ChunkcalcError(f"cannot be taken apart ({error})", "command line", "check its quotes") from None
+        else:
+            out.append(word)
+    return out
+
+
+def _engine_of(word: str) -> str | None:
+    name = PurePosixPath(word).name
+    image, colon, _ = name.partition("@")[0].partition(":")
+    return PROGRAMS.get(name) or (IMAGES.get(image) if colon or "@" in name or "vllm-openai" in name else None)
+
+
+def _from(words: Sequence[str], environment: dict[str, str]) -> Command:
+    """The command from the first word that names the engine; the last such word is the program."""
+    cut = next((index for index, word in enumerate(words) if word in SHELL), len(words))
+    rest = list(words[:cut])
+    program = rest.pop(0)
+    engine = _engine_of(program) or ""
+    version = ""
+    while True:
+        tag = PurePosixPath(program).name.partition(":")[2]
+        version = tag if VERSION.fullmatch(tag) else version
+        launcher = rest[:2]
+        if launcher and PurePosixPath(launcher[0]).name.startswith("python") and launcher[1:] == ["-m"]:
+            rest = rest[2:]
+        if not rest or _engine_of(rest[0]) != engine:
+            break
+        program = rest.pop(0)
+    if rest and rest[0] in OTHER_SUBCOMMANDS:
+        raise ChunkcalcError(f"'{rest[0]}' does not start a server", "command line", "give the serve command")
+    serve = rest[:1] == ["serve"]
+    if serve:
+        rest.pop(0)
+    return Command(engine, tuple(rest), environment, serve or engine == "trtllm", version)
 
 
 def arguments(command: Command, table: Table) -> Arguments:
@@ -92,42 +140,50 @@ def arguments(command: Command, table: Table) -> Arguments:
     ------
     ChunkcalcError : a file that cannot be read
     """
-    found = parse(command.words, GRAMMARS[command.engine](table))
+    grammar = GRAMMARS[command.engine](table)
+    if command.engine != "trtllm" and "--config" in command.words[:-1]:
+        found = _with_file(command, table, grammar)
+    else:
+        found = parse(command.words, grammar)
     if command.engine == "trtllm":
         path = found.value("extra_llm_api_options")
         if path:
             overrule(found, read_yaml(str(path)))
         return found
-    return _with_file(command, table, found)
+    for word in command.words:
+        if word.startswith("--config="):
+            found.differences.append(f"{word} is ignored: only two words, --config {word[9:]}, are read")
+            found.given.pop("config", None)
+    if not command.serve:
+        found.refusals += [f"'{word}' belongs to no flag" for word in found.positional]
+        found.positional.clear()
+    return found
 
 
-def _with_file(command: Command, table: Table, found: Arguments) -> Arguments:
-    """vLLM and SGLang: the file stands below the command line, and only `--config FILE` names it."""
+def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
+    """vLLM and SGLang: the file stands below the command line, and after the model."""
     words = list(command.words)
-    if "--config" not in words:
-        for word in words:
-            if word.startswith("--config="):
-                found.differences.append(f"{word} is ignored: only two words, --config {word[9:]}, are read")
-                found.given.pop("config", None)
-        return found
     index = words.index("--config")
-    if index + 1 >= len(words):
-        return found
     options = read_yaml(words[index + 1])
-    grammar = GRAMMARS[command.engine](table)
-    drops = command.engine == "vllm" and not table.since("0.28.0")
-    below, model = as_arguments(options, grammar.options, drops)
+    vllm = command.engine == "vllm"
+    below, dropped, model = as_arguments(
+        options, grammar.options, underscores=vllm,
+        # `vllm serve` looks for the --no- form in the wrong parser, so only the module finds it.
+        negates=vllm and table.since("0.28.0") and not command.serve,
+    )  # fmt: skip
     rest = words[:index] + words[index + 2 :]
-    merged = parse([*below, *rest], grammar)
-    # A value given in both is no mistake: the command line counts.
-    merged.differences = list(found.differences)
-    merged.differences += [
-        f"'{key}: false' in the file is dropped silently (vLLM before 0.28)"
-        for key in dropped(options, grammar.options, drops)
-    ]
-    if model and not merged.positional and "model" not in merged.given and "model_path" not in merged.given:
-        merged.positional.append(model)
-    return merged
+    first = [rest.pop(0)] if rest and not rest[0].startswith("-") else []
+    found = parse([*first, *below, *rest], grammar)
+    if "--config" in rest:
+        found.refusals.append("--config is given more than once")
+    # A value in both places is no mistake: the command line counts.
+    found.differences = parse([*first, *rest], grammar).differences
+    found.differences += [f"'{key}: false' in the file is dropped silently" for key in dropped]
+    if model and not found.positional and "model" not in found.given:
+        found.positional.append(model)
+    elif vllm and command.serve and not first and "model" not in found.given:
+        found.refusals.append("with --config the model must stand right after serve, or in the file")
+    return found
 
 
 def read(command: Command, table: Table, target: Target, found: Arguments | None = None) -> Reading:

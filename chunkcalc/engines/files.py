@@ -10,6 +10,8 @@ from typing import Any
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import MAX_BYTES
 
+MOST_OPTIONS = 1000
+
 
 def read_yaml(path: str) -> dict[str, Any]:
     """A YAML file as plain data, of at most 16 MiB.
@@ -25,7 +27,11 @@ def read_yaml(path: str) -> dict[str, Any]:
     import yaml  # noqa: PLC0415 - only where a command line names a file
 
     hint = "give the engine's YAML options"
+    if not path.endswith((".yaml", ".yml")):
+        raise ChunkcalcError("is not named .yaml or .yml", path or "--config", hint)
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise ChunkcalcError("is not a file", path, hint)
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -33,6 +39,8 @@ def read_yaml(path: str) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise ChunkcalcError("is larger than 16 MiB", path, hint)
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=yaml.SafeLoader)):
+            raise ChunkcalcError("uses YAML aliases", path, "write the values out")
         found = yaml.safe_load(data)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         problem = " ".join(str(error).split())[:120]
@@ -41,51 +49,45 @@ def read_yaml(path: str) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict):
         raise ChunkcalcError("is not a mapping of options", path, hint)
+    if len(found) > MOST_OPTIONS:
+        raise ChunkcalcError(f"has more than {MOST_OPTIONS:,} options", path, hint)
     return {str(key): value for key, value in found.items()}
 
 
-def as_arguments(options: Mapping[str, Any], negatable: Mapping[str, str], drops_false: bool) -> tuple[list[str], str]:
+def as_arguments(
+    options: Mapping[str, Any], kinds: Mapping[str, str], *, underscores: bool, negates: bool
+) -> tuple[list[str], list[str], str]:
     """The argument vector that a YAML file of vLLM or SGLang stands for.
 
     Parameters
     ----------
-    options : the file's content; keys with `-` or `_`
-    negatable : kind of each option; `bool` ones have a `--no-` form
-    drops_false : whether `false` is dropped silently (vLLM before 0.28)
+    options : the file's content
+    kinds : kind of each option; `bool` ones have a `--no-` form
+    underscores : whether `_` in a key is read as `-`
+    negates : whether `false` becomes the `--no-` form; else it is dropped silently
 
     Returns
     -------
-    arguments, and the model where the file names one
+    arguments, keys whose `false` is dropped, and the model where the file names one
     """
     out: list[str] = []
+    dropped: list[str] = []
     model = ""
     for key, value in options.items():
-        name = key.replace("_", "-")
-        if name == "model":
+        name = key.replace("_", "-") if underscores else key
+        if name == "model" and underscores:
             model = str(value)
         elif value is True:
             out.append(f"--{name}")
         elif value is False:
-            if negatable.get(name) == "bool" and not drops_false:
+            if kinds.get(name) == "bool" and negates and name == key:
                 out.append(f"--no-{name}")
+            elif kinds.get(name) == "bool":
+                dropped.append(key)
         elif isinstance(value, list):
-            out += [f"--{name}", *(str(each) for each in value)]
+            out += [f"--{name}", *(str(each) for each in value)] if value else []
         elif isinstance(value, dict):
-            out += [f"--{name}", json.dumps(value)]
-        elif value is not None:
-            out += [f"--{name}={value}"]
-    return out, model
-
-
-def dropped(options: Mapping[str, Any], negatable: Mapping[str, str], drops_false: bool) -> list[str]:
-    """Options whose `false` has no effect.
-
-    Parameters
-    ----------
-    options, negatable, drops_false : as for `as_arguments`
-    """
-    return [
-        key
-        for key, value in options.items()
-        if value is False and negatable.get(key.replace("_", "-")) == "bool" and drops_false
-    ]
+            out += [f"--{name}", json.dumps(value, default=str)]
+        else:
+            out.append(f"--{name}={value}")
+    return out, dropped, model

@@ -8,12 +8,16 @@ becomes a refusal in our words, and an unknown flag is reported.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 Parse = Callable[[str], Any]
+LARGEST = 10**15  # of any number: more is a mistake
+DEEPEST = 16  # of dotted keys
 
 
 class Given(NamedTuple):
@@ -83,6 +87,7 @@ def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
     """
     out = Arguments()
     spellings = _spellings(grammar)
+    dotted: dict[str, dict[str, Any]] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -94,21 +99,32 @@ def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
             continue
         flag, equals, attached = word.partition("=")
         flag, dot, path = flag.partition(".") if grammar.dotted else (flag, "", "")
-        name = _name(flag, spellings, grammar, out)
-        if name is None and not equals and len(flag) > 2 and flag[:2] in spellings and flag[1] != "-":
-            name, equals, attached = flag[:2], "=", flag[2:]  # -O3
-        if name is None:
-            out.unknown.append(word.partition("=")[0])
-            while rest and not _is_flag(rest[0]):
+        names = _names(flag, spellings, grammar)
+        if not names and not equals and len(flag) > 2 and flag[:2] in spellings and flag[1] != "-":
+            names, equals, attached = [flag[:2]], "=", flag[2:]  # -O3
+        if len(names) != 1:
+            if names:
+                out.refusals.append(f"{flag} is ambiguous: it could be {', '.join(sorted(names)[:4])}")
+            else:
+                out.unknown.append(flag)
+            while rest and not equals and not _is_flag(rest[0]):
                 rest.pop(0)
             continue
-        target, positive = spellings[name]
+        target, positive = spellings[names[0]]
         if dot:
-            value = attached if equals else (rest.pop(0) if rest and not _is_flag(rest[0]) else None)
-            _set_key(out, target, path, value, word, grammar)
+            value = attached if equals else (rest.pop(0) if rest else None)
+            _set_key(dotted.setdefault(target, {}), out, path, value, f"{flag}.{path}", grammar)
             continue
         taken = [attached] if equals else _take(rest, grammar.options[target])
         _store(out, target, flag, taken, bool(equals), positive, grammar)
+    for name, tree in dotted.items():
+        key = name.replace("-", "_")
+        if grammar.options[name] not in ("json", "text"):
+            out.refusals.append(f"--{name} has no keys")
+            continue
+        if key in out.given:
+            out.differences.append(f"--{name}.KEY replaces the whole value of --{name}, it is not merged into it")
+        out.given[key] = Given(tree, json.dumps(tree), f"--{name}")
     return out
 
 
@@ -129,20 +145,19 @@ def _spellings(grammar: Grammar) -> dict[str, tuple[str, bool]]:
 
 
 def _is_flag(word: str) -> bool:
+    if " " in word.partition("=")[0]:
+        return False
     return len(word) > 1 and word.startswith("-") and not re.fullmatch(r"-\d+(\.\d*)?|-\.\d+", word)
 
 
-def _name(flag: str, spellings: Mapping[str, Any], grammar: Grammar, out: Arguments) -> str | None:
+def _names(flag: str, spellings: Mapping[str, Any], grammar: Grammar) -> list[str]:
+    """The spellings that a flag may stand for: itself, or those it begins."""
     written = flag.replace("_", "-") if grammar.underscores and flag.startswith("--") else flag
     if written in spellings:
-        return written
-    if grammar.prefixes and written.startswith("--"):
-        matches = [each for each in spellings if each.startswith(written)]
-        if len(matches) == 1:
-            return matches[0]
-        if len(matches) > 1:
-            out.refusals.append(f"{flag} is ambiguous: it could be {', '.join(sorted(matches)[:4])}")
-    return None
+        return [written]
+    if not grammar.prefixes or not written.startswith("--"):
+        return []
+    return [each for each in spellings if each.startswith(written)]
 
 
 def _take(rest: list[str], kind: str) -> list[str]:
@@ -187,7 +202,7 @@ def _read(kind: str, taken: list[str], positive: bool, human: Parse) -> Any:
         return True
     readers: dict[str, Parse] = {
         "boolvalue": _truth, "auto": lambda text: -1 if text.strip().lower() in ("auto", "-1") else human(text),
-        "human": human, "json": _json, "int": whole, "float": _real,
+        "human": human, "json": lambda text: _json(text, human), "int": whole, "float": _real,
     }  # fmt: skip
     return readers.get(kind, str)(taken[0])
 
@@ -204,9 +219,17 @@ def whole(text: str) -> int:
     ValueError : anything else
     """
     try:
-        return int(text)
-    except ValueError:
-        raise ValueError("not a whole number; this flag takes no suffix") from None
+        return _bounded(int(text))
+    except ValueError as error:
+        if text.strip()[:1].isdigit() and text.strip()[-1:].isalpha():
+            raise ValueError("not a whole number; this flag takes no suffix") from None
+        raise ValueError(str(error) if "larger" in str(error) else "not a whole number") from None
+
+
+def _bounded(value: int) -> int:
+    if abs(value) > LARGEST:
+        raise ValueError(f"larger than {LARGEST:.0e}")
+    return value
 
 
 def _real(text: str) -> float:
@@ -214,6 +237,8 @@ def _real(text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError("not a number") from None
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise ValueError("not a finite number of a sensible size")
     return value
 
 
@@ -223,41 +248,42 @@ def _truth(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _json(text: str) -> Any:
+def _json(text: str, human: Parse) -> Any:
+    """JSON, where bare numbers may have suffixes."""
+    parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
     try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+        for index in range(0, len(parts), 2):
+            parts[index] = re.sub(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b", lambda m: str(human(m.group())), parts[index])
+        return json.loads("".join(parts))
+    except (ValueError, RecursionError):
         raise ValueError("not valid JSON") from None
 
 
-def _set_key(out: Arguments, name: str, path: str, value: str | None, word: str, grammar: Grammar) -> None:
+def _set_key(tree: dict[str, Any], out: Arguments, path: str, value: str | None, flag: str, grammar: Grammar) -> None:
     """`--name.a.b value` sets a key; `--name.a+ x,y` appends to a list."""
-    if grammar.options[name] not in ("json", "text"):
-        out.refusals.append(f"{word.partition('=')[0]}: --{name} has no keys")
+    *parents, last = path.split(".")
+    if value is None or len(parents) > DEEPEST:
+        out.refusals.append(f"{flag[:60]} needs a value" if value is None else f"{flag[:60]}: nested too deeply")
         return
-    key = name.replace("-", "_")
-    given = out.given.get(key)
-    tree: dict[str, Any] = json.loads(json.dumps(given.value)) if given and isinstance(given.value, dict) else {}
-    node = tree
-    *parents, last = path.replace("-", "_").split(".")
+    node: Any = tree
     for parent in parents:
         node = node.setdefault(parent, {})
         if not isinstance(node, dict):
-            out.refusals.append(f"{word}: '{parent}' is already a value")
+            out.refusals.append(f"{flag}: '{parent}' is already a value")
             return
-    if value is None:
-        node[last] = True
-    elif last.endswith("+"):
-        node.setdefault(last[:-1], []).extend(_loose(item) for item in value.split(","))
+    if not last.endswith("+"):
+        node[last] = _loose(value, grammar.human)
+    elif isinstance(node.setdefault(last[:-1], []), list):
+        node[last[:-1]].extend(value.split(","))
     else:
-        node[last] = _loose(value)
-    out.given[key] = Given(tree, json.dumps(tree), word.partition("=")[0])
+        out.refusals.append(f"{flag}: '{last[:-1]}' is not a list")
 
 
-def _loose(text: str) -> Any:
+def _loose(text: str, human: Parse) -> Any:
+    """A value inside a JSON option: JSON if it reads as such, else the text."""
     try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+        return _json(text, human)
+    except ValueError:
         return text
 
 
@@ -279,10 +305,10 @@ def suffixed(multipliers: Mapping[str, int], decimals: frozenset[str], hint: str
                 raise ValueError(f"unknown suffix '{suffix}'; {hint}")
             if fraction and suffix not in decimals:
                 raise ValueError(f"'{suffix}' takes whole numbers only; {hint}")
-            return int(float(number + (fraction or "")) * multipliers[suffix])
+            return _bounded(int(Decimal(number[:20] + (fraction or "")[:20]) * multipliers[suffix]))
         try:
-            return int(text)
-        except ValueError:
-            raise ValueError(f"not a whole number; {hint}") from None
+            return _bounded(int(text))
+        except ValueError as error:
+            raise ValueError(str(error) if "larger" in str(error) else f"not a whole number; {hint}") from None
 
     return read

@@ -11,6 +11,7 @@ from chunkcalc.engines.tables import Table
 from chunkcalc.records import Hardware, Parallelism
 
 Entry = Literal["server", "offline"]
+MOST_UNKNOWN = 20  # unknown flags that are named one by one
 
 
 class Value(NamedTuple):
@@ -27,11 +28,13 @@ class Target(NamedTuple):
     hardware : the device
     max_position : longest context of the model [token]
     entry : `server`, or `offline` for the Python class
+    environment : variables set for the engine
     """
 
     hardware: Hardware
     max_position: int
     entry: Entry = "server"
+    environment: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,10 @@ class Reading:
     interval : decode steps after every prompt step, where prompts go first [1]
     draft_tokens : speculative tokens per step
     weights, kv : formats as the flags name them; None where they follow the checkpoint
-    memory_fraction : None where the engine works it out
+    memory_fraction : share of the memory, by the engine's rule [1]
     refusals : what the engine would refuse at start
     differences : what it does silently otherwise than is written
+    notes : what the figures leave out
     """
 
     table: Table
@@ -65,11 +69,11 @@ class Reading:
     draft_tokens: int = 0
     weights: str | None = None
     kv: str | None = None
-    memory_fraction: float | None = None
-    role: str = ""
+    memory_fraction: float
     refusals: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     unknown_flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Values:
@@ -79,7 +83,10 @@ class Values:
         self.arguments, self.table, self.target, self.role = arguments, table, target, role
         self.found: dict[str, Value] = {}
         self.refusals = list(arguments.refusals)
+        no_flag = f"is not a flag of {table.engine} {table.read}"
+        self.refusals += [f"{flag[:60]} {no_flag}" for flag in arguments.unknown[:MOST_UNKNOWN]]
         self.differences = list(arguments.differences)
+        self.notes: list[str] = []
 
     def take(self, name: str, default: Any = None, rule: str = "default", least: float | None = 1) -> Any:
         """The value given, else the table's default, else `default`.
@@ -129,11 +136,54 @@ class Values:
             self.found[name] = Value(value, "derived", rule)
         return value
 
-    def unknown(self) -> tuple[str, ...]:
-        """The unknown flags; the engine's parser refuses them."""
-        for flag in self.arguments.unknown:
-            self.refusals.append(f"{flag} is not a flag of {self.table.engine} {self.table.read}")
-        return tuple(self.arguments.unknown)
+    def length(self, name: str, longer: bool) -> int:
+        """The longest context: given, or the model's.
+
+        Parameters
+        ----------
+        name : the field
+        longer : whether more than the model's own is allowed here
+        """
+        longest = self.target.max_position
+        length: int = self.take(name, longest, "the model's longest context", least=None)
+        flag = self.found[name].rule
+        if length == -1 and self.table.options().get(name.replace("_", "-")) == "auto":
+            return int(self.derive(name, longest, "auto: the longest that fits"))
+        if length < 1:
+            self.refusals.append(f"{flag} {length}: must be at least 1")
+            return int(self.derive(name, longest, "to go on"))
+        if length > longest and longer:
+            self.differences.append(f"{flag} {length:,} is beyond the model's own {longest:,}")
+        elif length > longest:
+            self.refusals.append(f"{flag} {length:,} exceeds the model's {longest:,}")
+        return length
+
+    def format(self, name: str, known: Mapping[str, str]) -> str | None:
+        """A weight or cache format in our words; None where it follows the checkpoint.
+
+        Parameters
+        ----------
+        name : the field
+        known : the engine's word -> ours
+        """
+        word = str(self.take(name) or "auto").lower()
+        if word in ("auto", "none", "compressed-tensors", "dtype", "half", "float16"):
+            return None
+        if word not in known:
+            self.notes.append(f"{name} '{word[:30]}' is not modelled: the checkpoint's own format is taken")
+        return known.get(word)
+
+    def left_out(self, **reasons: str) -> None:
+        """Note what the figures leave out, where a flag is set.
+
+        Parameters
+        ----------
+        reasons : field -> what is left out
+        """
+        for name, reason in reasons.items():
+            value = self.take(name, least=None)
+            if value is True or value not in (None, 0, 1):
+                self.notes.append(reason)
 
     def suffixes(self, decimal: str, binary: Callable[[str], str], *names: str) -> None:
         """Tell where a suffix is decimal and a power of two was likely meant.

@@ -21,11 +21,16 @@ HUMAN = suffixed(
 )
 MIB = 2**20
 # 0.5.3 and later (server_args.py, memory_hook.py): MiB kept free when no fraction is given.
-BASE, PER_TOKEN, LEAST_TOKENS, PER_8_GPUS, GRAPHS = 512, 1.5, 2048, 1024, 1024
+BASE, PER_TOKEN, LEAST_TOKENS, PER_8_GPUS = 512, 1.5, 2048, 1024
 LEAST, LARGE_GPU = 10 * 1024, 60 * 1024
+PER_GRAPH_REQUEST, PER_RANK_REQUEST, PER_RANK_REQUEST_MORE, MANY_REQUESTS = 2, 3, 1.5, 300
+# Memory of the GPU [MiB] from which, and largest batch of the decode graphs below and from tp 4 on.
+GRAPH_BATCHES = ((163840, 512, 512), (61440, 256, 512), (35840, 32, 160), (20480, 48, 160), (0, 8, 8))
 LEAST_RUNNING, MOST_RUNNING, RUNNING_PER_CONTEXT = 2048, 4096, 512
-_KV = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "bfloat16": "bf16"}
-_QUANTISED = {
+SPECULATIVE_RUNNING = 48  # speculative_hook.py: requests in flight when the flag is left out
+MIXES_WITH_DRAFTS = frozenset(("EAGLE", "EAGLE3", "NEXTN", "DFLASH", "DSPARK"))  # spec_info.py, from 0.5.19 on
+KV = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "bfloat16": "bf16"}
+QUANTISED = {
     "fp8": "fp8", "w8a8_fp8": "fp8", "modelopt": "fp8", "modelopt_fp8": "fp8", "awq": "int4", "awq_marlin": "int4",
     "gptq": "int4", "gptq_marlin": "int4", "w8a8_int8": "int8", "modelopt_fp4": "nvfp4", "mxfp4": "mxfp4",
 }  # fmt: skip
@@ -54,61 +59,71 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     values = Values(arguments, table, target, role="" if mode in (None, "null") else str(mode))
     values.suffixes("kMG", "{}i".format, "context_length", "max_total_tokens", "max_prefill_tokens")
     model = str(values.take("model_path") or next(iter(arguments.positional), ""))
-    longest = target.max_position
-    length: int = values.take("context_length", longest, "the model's longest context")
-    if length > longest:
-        values.refusals.append(f"--context-length {length:,} exceeds the model's {longest:,}")
+    values.refusals += [f"'{word}' belongs to no flag" for word in arguments.positional[1:]]
+    longer = target.environment.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "").lower() in ("1", "true")
+    length = values.length("context_length", longer or values.given("json_model_override_args"))
     parallelism = _parallelism(values)
     mixed = _mixed(values)
     chunk = _chunk(values, parallelism.dp, length)
     requests = _requests(values, parallelism.dp)
-    for name in ("page_size", "max_total_tokens", "cpu_offload_gb", "dtype", "schedule_policy",
-                 "disable_radix_cache", "num_continuous_decode_steps", "disaggregation_mode"):  # fmt: skip
-        values.take(name, least=None)
-    page = arguments.value("page_size") or 1
-    if page > 1 and chunk % page:
-        values.refusals.append(f"a chunk of {chunk:,} is not a multiple of --page-size {page}")
-    fraction = values.take("mem_fraction_static", least=None)
-    if fraction is None:
-        fraction = default_fraction(table, target.hardware.memory, parallelism)
-        left = 1 - reserve_bytes(target.hardware.memory, parallelism.gpus, chunk) / target.hardware.memory
-        rule = "by size of the GPU" if fraction else "what the activations of the chunk leave"
-        values.derive("mem_fraction_static", fraction or round(left, 3), rule)
-    elif not 0 < fraction < 1:
-        values.refusals.append(f"--mem-fraction-static {fraction:g}: must lie between 0 and 1")
-        fraction = None
+    for name in ("page_size", "max_total_tokens", "schedule_policy", "disable_radix_cache",
+                 "num_continuous_decode_steps", "disaggregation_mode"):  # fmt: skip
+        values.take(name)
+    values.take("cpu_offload_gb", least=0)
+    values.left_out(
+        enable_lora="memory of the LoRA adapters is left out",
+        dcp_size="decode context parallelism is left out",
+        enable_hierarchical_cache="the cache in host memory is left out",
+    )
+    if values.take("dtype", "auto") in ("float", "float32"):
+        values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
+    _check_page(values, arguments.value("page_size") or 1)
+    fraction = _fraction(values, parallelism)
     drafts = values.take("speculative_num_draft_tokens") if values.take("speculative_algorithm") else 0
-    kv, weights = values.take("kv_cache_dtype", "auto"), values.take("quantization")
+    if values.given("speculative_algorithm"):
+        values.notes.append("memory and time of the draft model are left out")
+        if not drafts:
+            values.notes.append("SGLang chooses the number of draft tokens by model: they are not counted here")
+    kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
     interval = values.take("prefill_decode_interval", 0, "off", least=0) if table.since("0.5.19") else 0
+    if mixed and requests >= chunk:
+        values.differences.append(f"{requests:,} running decodes take the whole chunk of {chunk:,}")
     return Reading(
         table=table, entry=target.entry, model=model, values=values.found,
         budget=chunk, chunk=chunk, chunk_full=max(0, chunk - requests) if mixed else chunk,
         max_num_seqs=requests, max_model_len=length,
         composition="mixed" if mixed else "prefill_first", interval=0 if mixed else interval,
         parallelism=parallelism, draft_tokens=max(0, (drafts or 0) - 1),
-        weights=_QUANTISED.get(str(weights)), kv=_KV.get(str(kv)), memory_fraction=fraction, role=values.role,
-        unknown_flags=values.unknown(), refusals=tuple(values.refusals), differences=tuple(values.differences),
+        weights=weights, kv=kv, memory_fraction=fraction,
+        unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
+        differences=tuple(values.differences), notes=tuple(values.notes),
     )  # fmt: skip
 
 
-def reserve_bytes(memory: float, gpus: int, n: Any) -> Any:
+def reserve_bytes(memory: float, parallelism: Parallelism, n: Any) -> Any:
     """Memory that 0.5.3 and later keep free of weights and cache when no fraction is given.
 
     Parameters
     ----------
     memory : of one GPU [byte]
-    gpus : of the replica [1]
-    n : tokens of the largest step [token]
+    parallelism : of the replica
+    n : tokens of the largest step, over all attention ranks [token]
 
     Returns
     -------
     reserve [byte]
     """
-    mib = BASE + PER_TOKEN * ops.maximum(n, LEAST_TOKENS) + PER_8_GPUS * gpus / 8 + GRAPHS
+    size, ranks = parallelism.stage_gpus, parallelism.dp
+    small, large = next(batches for least, *batches in GRAPH_BATCHES if memory >= least * MIB)
+    graphs = small if size < 4 else large
+    mib = BASE + PER_TOKEN * ops.maximum(n, LEAST_TOKENS) + PER_8_GPUS * parallelism.gpus / 8
+    mib = mib + PER_GRAPH_REQUEST * graphs
+    if ranks > 1:
+        mib = mib + (PER_RANK_REQUEST + (PER_RANK_REQUEST_MORE if graphs > MANY_REQUESTS else 0)) * graphs * ranks
     return MIB * (ops.maximum(mib, LEAST) if memory > LARGE_GPU * MIB else mib)
 
 
-def default_fraction(table: Table, memory: float, parallelism: Parallelism) -> float | None:
+def default_fraction(table: Table, memory: float, parallelism: Parallelism, drafts: float = 0.0) -> float | None:
     """The fraction that versions before 0.5.3 choose without looking at the chunk.
 
     Parameters
@@ -116,6 +131,7 @@ def default_fraction(table: Table, memory: float, parallelism: Parallelism) -> f
     table : the version
     memory : of one GPU [byte]
     parallelism : of the replica
+    drafts : kept free for a draft model [MiB]
 
     Returns
     -------
@@ -131,7 +147,7 @@ def default_fraction(table: Table, memory: float, parallelism: Parallelism) -> f
     kept = 32.0 if mib >= 160 * 1024 else 12 + gpus / 2 if mib >= 90 * 1024 else 9.5 + gpus / 2
     if mib < 35 * 1024:
         kept = 2.8 + gpus / 10
-    return round(1 - (kept + (4 if parallelism.dp > 1 else 0)) * 1024 / mib, 3)
+    return round(1 - ((kept + (4 if parallelism.dp > 1 else 0)) * 1024 + drafts) / mib, 3)
 
 
 def running_requests(kv_tokens: int, length: int) -> int:
@@ -160,14 +176,18 @@ def _parallelism(values: Values) -> Parallelism:
     if tp % ranks:
         values.refusals.append(f"{ranks} attention ranks do not divide --tp-size {tp}")
         ranks = 1
-    return Parallelism(tp=tp // ranks, dp=ranks, pp=pp, ep=ep if tp % ep == 0 else 1)
+    if tp % ep:
+        values.refusals.append(f"--ep-size {ep} does not divide --tp-size {tp}")
+        ep = 1
+    return Parallelism(tp=tp // ranks, dp=ranks, pp=pp, ep=ep)
 
 
 def _mixed(values: Values) -> bool:
     if not values.take("enable_mixed_chunk", False, "off: prompts first"):
         return False
     algorithm = values.arguments.value("speculative_algorithm")
-    if algorithm and str(algorithm).upper() != "DSPARK":
+    able = MIXES_WITH_DRAFTS if values.table.since("0.5.19") else frozenset()
+    if algorithm and str(algorithm).upper() not in able:
         values.differences.append(f"--enable-mixed-chunk is switched off by speculative algorithm {algorithm}")
         values.derive("enable_mixed_chunk", False, "speculative decoding")
         return False
@@ -185,13 +205,55 @@ def _chunk(values: Values, ranks: int, length: int) -> int:
         rule = f"divided by {ranks} attention ranks"
         values.differences.append(f"a chunk of {size:,} is {rule}: {size // ranks:,} each (only a log line says so)")
         size = values.derive("chunked_prefill_size", max(1, size // ranks), rule)
-    if most < size:
-        values.differences.append(f"--max-prefill-tokens {most:,} is tighter than the chunk of {size:,}")
-        size = most
+    if most < size and values.given("max_prefill_tokens"):
+        values.differences.append(
+            f"--max-prefill-tokens {most:,} does not shorten the chunk of {size:,}: it only keeps further prompts out"
+        )
     return size
 
 
+def _check_page(values: Values, page: int) -> None:
+    """The engine asserts that chunks are whole pages."""
+    size = values.found["chunked_prefill_size"].value
+    off = values.arguments.value("chunked_prefill_size")
+    size = off if off is not None and off <= 0 else size
+    skipped = values.table.since("0.5.3") and (size <= 0 or values.role == "decode")
+    if page > 1 and size % page and not skipped:
+        values.refusals.append(f"a chunk of {size:,} is not a multiple of --page-size {page}")
+
+
+def _fraction(values: Values, parallelism: Parallelism) -> float:
+    """Share of the memory for weights and cache."""
+    memory, table = values.target.hardware.memory, values.table
+    given: float | None = values.take("mem_fraction_static", least=None)
+    if given is not None and 0 < given < 1:
+        return given
+    if given is not None:
+        values.refusals.append(f"--mem-fraction-static {given:g}: must lie between 0 and 1")
+    algorithm = str(values.arguments.value("speculative_algorithm") or "").upper()
+    drafts = 0 if algorithm in ("", "NGRAM") or table.since("0.5.16") else 6144 if algorithm == "STANDALONE" else 2048
+    fraction = default_fraction(table, memory, parallelism, drafts)
+    if fraction is not None:
+        return float(values.derive("mem_fraction_static", fraction, "by the size of the GPU"))
+    size = values.arguments.value("chunked_prefill_size")
+    if size is None:
+        row = table.default("chunked_prefill_size", values.target.hardware, role=values.role)
+        size = row.value if row else LEAST_TOKENS
+    # The reserve is settled before the chunk is divided among the ranks; without chunks, by the batch.
+    tokens = size if size > 0 else values.found["max_prefill_tokens"].value
+    left = round(1 - (reserve_bytes(memory, parallelism, tokens) + drafts * MIB) / memory, 3)
+    if left <= 0:
+        values.refusals.append(f"the activations of {tokens:,} tokens leave no memory: lower --chunked-prefill-size")
+        left = 0.01
+    return float(values.derive("mem_fraction_static", left, f"what the activations of {tokens:,} tokens leave"))
+
+
 def _requests(values: Values, ranks: int) -> int:
+    algorithm = str(values.arguments.value("speculative_algorithm") or "").upper()
+    if algorithm and (values.table.since("0.5.2") or algorithm in ("EAGLE", "EAGLE3", "NEXTN")):
+        rule = f"speculative algorithm {algorithm}"
+        if not values.given("max_running_requests"):
+            return int(values.derive("max_running_requests", max(1, SPECULATIVE_RUNNING // ranks), rule))
     limit: int = values.take("max_running_requests", LEAST_RUNNING, "2,048 to 4,096 by the memory left")
     if ranks > 1 and values.given("max_running_requests"):
         return int(values.derive("max_running_requests", max(1, limit // ranks), f"divided by {ranks} attention ranks"))

@@ -7,14 +7,15 @@ than `max_num_tokens` is refused (issues 9277, 6539, 2717).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from chunkcalc.engines.grammar import Arguments, Given, Grammar, whole
+from chunkcalc.engines.grammar import LARGEST, Arguments, Given, Grammar, whole
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
 from chunkcalc.records import Parallelism
 
-_KV = {"fp8": "fp8", "bfloat16": "bf16", "bf16": "bf16"}
+KV = {"fp8": "fp8", "bfloat16": "bf16", "bf16": "bf16"}
 # Key of the YAML options, where it differs -> field.
 _NESTED = {
     ("kv_cache_config", "free_gpu_memory_fraction"): "free_gpu_memory_fraction",
@@ -73,14 +74,16 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     _whole_numbers(values)
     if len(arguments.positional) > 1:
         values.refusals.append(f"'{arguments.positional[1]}' belongs to no flag")
-    longest = target.max_position
-    length: int = values.take("max_seq_len", longest, "the model's longest context")
+    length = values.length("max_seq_len", longer=True)
     tp: int = values.take("tensor_parallel_size", 1)
     pp: int = values.take("pipeline_parallel_size", 1)
     ep: int = values.take("moe_expert_parallel_size", 1)
     ranks = tp if values.take("enable_attention_dp", False, "off") else 1
     budget: int = values.take("max_num_tokens")
     requests: int = values.take("max_batch_size")
+    if tp % ep:
+        values.refusals.append(f"moe_expert_parallel_size {ep} does not divide {tp} GPUs")
+        ep = 1
     chunked = bool(values.take("enable_chunked_prefill"))
     values.take("tokens_per_block")
     values.take("max_tokens")
@@ -96,6 +99,9 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         values.differences.append(
             f"{requests:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
         )
+    if drafts:
+        values.notes.append("memory and time of the draft model are left out")
+    kv = values.format("kv_cache_dtype", KV)
     fraction = values.take("free_gpu_memory_fraction", least=None)
     if not 0 < fraction < 1:
         values.refusals.append(f"free_gpu_memory_fraction {fraction:g}: must lie between 0 and 1")
@@ -104,18 +110,28 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         table=table, entry=target.entry, model=next(iter(arguments.positional), ""), values=values.found,
         budget=budget, chunk=budget, chunk_full=max(0, full),
         max_num_seqs=requests, max_model_len=length,
-        parallelism=Parallelism(tp=tp // ranks, dp=ranks, pp=pp, ep=ep if tp % ep == 0 else 1),
-        draft_tokens=drafts, kv=_KV.get(str(values.take("kv_cache_dtype", "auto")).lower()),
-        memory_fraction=fraction,
-        unknown_flags=values.unknown(), refusals=tuple(values.refusals), differences=tuple(values.differences),
+        parallelism=Parallelism(tp=tp // ranks, dp=ranks, pp=pp, ep=ep),
+        draft_tokens=drafts, kv=kv, memory_fraction=fraction,
+        unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
+        differences=tuple(values.differences), notes=tuple(values.notes),
     )  # fmt: skip
 
 
 def _whole_numbers(values: Values) -> None:
-    """A number in the YAML options may be anything: refuse what the engine's own types refuse."""
+    """A value in the YAML options may be anything: refuse what the engine's own types refuse."""
     for name in ("max_num_tokens", "max_batch_size", "max_seq_len", "tensor_parallel_size", "pipeline_parallel_size",
-                 "moe_expert_parallel_size", "draft_tokens", "tokens_per_block"):  # fmt: skip
+                 "moe_expert_parallel_size", "draft_tokens", "tokens_per_block", "max_tokens"):  # fmt: skip
+        _must_be(values, name, "a whole number", lambda value: isinstance(value, int) and abs(value) <= LARGEST)
+    _must_be(values, "free_gpu_memory_fraction", "a number", lambda value: isinstance(value, (int, float)))
+    for name in ("enable_chunked_prefill", "enable_attention_dp"):
         given = values.arguments.given.get(name)
-        if given is not None and (not isinstance(given.value, int) or isinstance(given.value, bool)):
-            values.refusals.append(f"{given.flag} is {given.value!r:.40}, not a whole number")
+        if given is not None and not isinstance(given.value, bool):
+            values.refusals.append(f"{given.flag} is {given.value!r:.40}, neither true nor false")
             del values.arguments.given[name]
+
+
+def _must_be(values: Values, name: str, what: str, suits: Callable[[Any], bool]) -> None:
+    given = values.arguments.given.get(name)
+    if given is not None and (isinstance(given.value, bool) or not suits(given.value)):
+        values.refusals.append(f"{given.flag} is {str(given.value)[:40]!r}, not {what}")
+        del values.arguments.given[name]

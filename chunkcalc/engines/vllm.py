@@ -20,11 +20,14 @@ HUMAN = suffixed(
 )
 BATCHED_DP_BUDGET = 256  # config/scheduler.py: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP
 V0_LONG_CONTEXT = 32768  # 0.6.6 chunks prompts of its own accord above this context
-_QUANTISED = {
+QUANTISED = {
     "fp8": "fp8", "fp8_per_tensor": "fp8", "fp8_per_block": "fp8", "fp8_per_channel": "fp8", "fbgemm_fp8": "fp8",
     "modelopt": "fp8", "awq": "int4", "awq_marlin": "int4", "gptq": "int4", "gptq_marlin": "int4",
     "int8_per_channel_weight_only": "int8", "modelopt_fp4": "nvfp4", "nvfp4_per_token": "nvfp4", "petit_nvfp4": "nvfp4",
-    "mxfp4": "mxfp4",
+    "mxfp4": "mxfp4", "bitsandbytes": "int4",
+}  # fmt: skip
+KV = {
+    "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp8_inc": "fp8", "fp8_ds_mla": "fp8", "bfloat16": "bf16",
 }  # fmt: skip
 
 
@@ -53,7 +56,9 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     values = Values(arguments, table, target)
     values.suffixes("kmg", str.upper, "max_num_batched_tokens", "max_model_len", "max_num_queued_tokens")
     model = _model(values)
-    length = _max_model_len(values)
+    longer = target.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
+    changed = any(values.given(name) for name in ("hf_overrides", "rope_scaling", "hf_config_path"))
+    length = values.length("max_model_len", longer or changed)
     parallelism = Parallelism(
         tp=values.take("tensor_parallel_size", 1),
         pp=values.take("pipeline_parallel_size", 1),
@@ -63,37 +68,48 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     chunked = _chunked(values, length)
     budget, requests = _batch(values, length, chunked, parallelism)
     for name in (
-        "block_size", "kv_cache_memory_bytes", "num_gpu_blocks_override", "cpu_offload_gb", "dtype", "enforce_eager",
-        "enable_prefix_caching", "prefill_schedule_interval", "max_num_queued_tokens", "max_num_queued_reqs",
-        "decode_context_parallel_size", "scheduling_policy", "async_scheduling", "enable_lora",
+        "block_size", "num_gpu_blocks_override", "kv_cache_memory_bytes", "prefill_schedule_interval",
+        "max_num_queued_tokens", "max_num_queued_reqs", "enforce_eager", "enable_prefix_caching", "scheduling_policy",
+        "async_scheduling",
     ):  # fmt: skip
-        values.take(name, least=None)
+        values.take(name)
+    values.take("cpu_offload_gb", least=0)
+    values.left_out(
+        enable_lora="memory of the LoRA adapters is left out",
+        decode_context_parallel_size="decode context parallelism is left out: it holds more tokens than stated",
+        prefill_context_parallel_size="prefill context parallelism is left out",
+        kv_offloading_size="KV offloading is left out",
+    )
+    if values.take("dtype", "auto") in ("float", "float32"):
+        values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
     fraction = values.take("gpu_memory_utilization", least=None)
     if not 0 < fraction <= 1:
         values.refusals.append(f"--gpu-memory-utilization {fraction:g}: must be above 0 and at most 1")
         fraction = values.derive("gpu_memory_utilization", 0.9, "to go on")
     threshold = values.take("long_prefill_token_threshold", 0, "off", least=0)
     _check(values, budget, requests, length, chunked, threshold)
-    drafts, per_decode, scheduled, active = _speculation(values, budget, requests)
+    drafts, slots, scheduled, active = _speculation(values, budget, requests)
     budget = values.take("max_num_scheduled_tokens", scheduled, "the whole budget")
-    full = budget - active * per_decode
+    full = budget - slots - active * (1 + drafts + slots)
     if full <= 0:
         values.differences.append(
             f"{active:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
         )
-    kv, weights = values.take("kv_cache_dtype", "auto"), values.take("quantization")
+    if drafts:
+        values.notes.append("memory and time of the draft model are left out")
+    kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
     experts = bool(values.take("enable_expert_parallel", False))
     return Reading(
         table=table, entry=target.entry, model=model, values=values.found,
-        budget=budget, chunk=budget, chunk_full=max(0, full),
+        budget=budget, chunk=max(1, budget - slots), chunk_full=max(0, full),
         max_num_seqs=requests, max_model_len=length,
         parallelism=Parallelism(
             tp=parallelism.tp, pp=parallelism.pp, dp=parallelism.dp, ep=parallelism.stage_gpus if experts else 1
         ),
         draft_tokens=drafts,
-        weights=_QUANTISED.get(str(weights)), kv=None if kv == "auto" else ("fp8" if "fp8" in kv else "bf16"),
-        memory_fraction=fraction, role=_role(values),
-        unknown_flags=values.unknown(), refusals=tuple(values.refusals), differences=tuple(values.differences),
+        weights=weights, kv=kv, memory_fraction=fraction,
+        unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
+        differences=tuple(values.differences), notes=tuple(values.notes),
     )  # fmt: skip
 
 
@@ -105,19 +121,6 @@ def _model(values: Values) -> str:
     if len(positional) > 1:
         values.refusals.append(f"'{positional[1]}' belongs to no flag")
     return str(positional[0] if positional else named or "")
-
-
-def _max_model_len(values: Values) -> int:
-    longest = values.target.max_position
-    length: int = values.take("max_model_len", longest, "the model's longest context", least=None)
-    if length == -1:
-        return int(values.derive("max_model_len", longest, "auto: the longest that fits"))
-    if length > longest:
-        values.refusals.append(f"--max-model-len {length:,} exceeds the model's {longest:,}")
-    if length < 1:
-        values.refusals.append(f"--max-model-len {length}: must be at least 1")
-        return int(values.derive("max_model_len", longest, "to go on"))
-    return length
 
 
 def _chunked(values: Values, length: int) -> bool:
@@ -168,65 +171,98 @@ def _check(values: Values, budget: int, requests: int, length: int, chunked: boo
         )
     if budget < requests:
         values.refusals.append(f"--max-num-batched-tokens {budget:,} is below --max-num-seqs {requests:,}")
-    if threshold > length:
+    if threshold > length and values.table.since("0.27.0"):
         values.refusals.append(f"--long-prefill-token-threshold {threshold:,} exceeds the context of {length:,}")
     if budget > requests * length:
         values.differences.append(
             f"a budget of {budget:,} is more than {requests:,} requests of {length:,} tokens can fill (warned only)"
         )
     for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
-        if values.given(name):
-            values.take(name)
-            if values.table.since("0.8.0"):
-                values.differences.append(f"--{name.replace('_', '-')} has no effect in the V1 engine (PR 49075)")
+        if (values.take(name) or 1) != 1 and values.table.since("0.8.0"):
+            flag = f"--{name.replace('_', '-')}"
+            if values.table.since("0.11.2"):
+                values.refusals.append(f"{flag} other than 1: concurrent partial prefills are not supported")
+            else:
+                values.differences.append(f"{flag} other than 1 falls back to the V0 engine, with other defaults")
 
 
-def _speculation(values: Values, budget: int, requests: int) -> tuple[int, int, int, int]:
-    """Draft tokens, budget that each decode takes, what may be scheduled, and most decodes at once."""
-    table = values.table
-    active: int = values.take("max_num_active_seqs") or requests
-    if active > requests:
-        values.refusals.append(f"--max-num-active-seqs {active:,} exceeds --max-num-seqs {requests:,}")
+def _draft_config(values: Values) -> dict[str, Any]:
     config: Any = values.take("speculative_config")
+    if config is not None and not (isinstance(config, dict) and config):
+        values.refusals.append("--speculative-config is not a mapping of settings")
     config = dict(config) if isinstance(config, dict) else {}
     for key, flag in (("method", "spec_method"), ("model", "spec_model"), ("num_speculative_tokens", "spec_tokens")):
         if values.take(flag) is not None:
             config[key] = values.arguments.value(flag)
-    drafts = config.get("num_speculative_tokens", values.take("num_speculative_tokens") or 0)
+    if values.take("num_speculative_tokens") is not None:  # 0.6 and 0.7
+        config.setdefault("num_speculative_tokens", values.arguments.value("num_speculative_tokens"))
+    return dict(config)
+
+
+def _speculation(values: Values, budget: int, requests: int) -> tuple[int, int, int, int]:
+    """Draft tokens, further slots of each request, what may be scheduled, and most decodes at once."""
+    table = values.table
+    active: int = values.take("max_num_active_seqs") or requests
+    if active > requests:
+        values.refusals.append(f"--max-num-active-seqs {active:,} exceeds --max-num-seqs {requests:,}")
+    config = _draft_config(values)
+    drafts = config.get("num_speculative_tokens") or 0
     if not isinstance(drafts, int) or isinstance(drafts, bool) or drafts < 0:
         values.refusals.append(f"num_speculative_tokens is {drafts!r:.30}: must be a whole number")
         drafts = 0
     if not drafts:
-        return 0, 1, budget, active
-    slots = _slots(str(config.get("method") or ("draft_model" if config.get("model") else "")), drafts, config)
-    scheduled = budget
-    if slots and table.since("0.17.0") and not table.since("0.28.0"):
-        scheduled = budget - slots * requests
-        if scheduled <= 0:
-            values.refusals.append(
-                f"{slots} draft slots for each of {requests:,} requests leave {scheduled:,} of the budget of "
-                f"{budget:,}: raise --max-num-batched-tokens or lower --max-num-seqs"
-            )
-            scheduled = budget
-        slots = 0
-    elif budget <= max(slots, drafts):
+        return 0, 0, budget, active
+    least = requests * (drafts + 1)
+    if values.arguments.value("enable_lora") and table.since("0.11.2") and budget < least:
+        values.refusals.append(f"with LoRA, {drafts} draft tokens for {requests:,} requests need {least:,} tokens")
+    method = _method(config)
+    slots = _slots(method, drafts, bool(config.get("parallel_drafting")), table)
+    if not table.since("0.28.0"):
+        return drafts, 0, _less_slots(values, budget, slots, requests), active
+    lookahead = drafts + (method == "dflash") if method != "ngram" else 0
+    if budget <= (lookahead if table.since("0.33.0") else slots):
         values.refusals.append(f"a budget of {budget:,} has no room for {drafts} draft tokens")
-    if table.since("0.33.0") and config.get("method") in ("dflash", "dspark") and budget // drafts < active:
-        active = values.derive("max_num_active_seqs", budget // drafts, f"draft pass of {config['method']}")
-    return drafts, 1 + drafts + slots, scheduled, active
+    if table.since("0.33.0") and method in ("dflash", "dspark") and budget // lookahead < active:
+        active = int(values.derive("max_num_active_seqs", max(1, budget // lookahead), f"draft pass of {method}"))
+    return drafts, slots, budget, active
 
 
-def _slots(method: str, drafts: int, config: dict[str, Any]) -> int:
+def _less_slots(values: Values, budget: int, slots: int, requests: int) -> int:
+    """Before 0.28 the slots of every request that could run were taken off the budget beforehand."""
+    scheduled = budget - slots * requests
+    if not slots or not values.table.since("0.17.0"):
+        return budget
+    if scheduled > 0:
+        return scheduled
+    problem = (
+        f"{slots} draft slots for each of {requests:,} requests leave {scheduled:,} of the budget of {budget:,}: "
+        "raise --max-num-batched-tokens or lower --max-num-seqs"
+    )
+    if values.table.since("0.20.0"):
+        values.refusals.append(problem)
+    else:
+        values.differences.append(f"nothing can be scheduled: {problem}")
+    return budget
+
+
+def _method(config: dict[str, Any]) -> str:
+    """How it drafts: said, or seen from the name of the draft model (config/speculative.py)."""
+    name = str(config.get("model") or "").lower()
+    if config.get("method"):
+        return str(config["method"])
+    for part, method in (("dflash", "dflash"), ("dspark", "dspark"), ("eagle-", "eagle"), ("eagle3", "eagle3"),
+                         ("medusa", "medusa"), ("mlp_speculator", "mlp_speculator")):  # fmt: skip
+        if part in name:
+            return method
+    return "draft_model" if name and name not in ("ngram", "[ngram]") else name.strip("[]") or "mtp"
+
+
+def _slots(method: str, drafts: int, parallel: bool, table: Table) -> int:
     """Extra draft slots of a request (config/speculative.py: max_num_new_slots_for_drafting)."""
-    parallel = bool(config.get("parallel_drafting"))
     if method == "draft_model":
         return drafts if parallel else 1
-    if method == "dflash":
-        return drafts
-    return drafts - 1 if parallel or method == "dspark" else 0
-
-
-def _role(values: Values) -> str:
-    config = values.take("kv_transfer_config")
-    role = config.get("kv_role") if isinstance(config, dict) else None
-    return {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(role), "")
+    if method in ("dflash", "dspark"):
+        if table.since("0.33.0"):
+            return 0
+        return drafts if method == "dflash" and table.since("0.28.0") else drafts - 1
+    return drafts - 1 if parallel else 0

@@ -37,7 +37,7 @@ def _pairs(rows: Sequence[tuple[str, str]], width: int) -> str:
     """Name and value per line, long values wrapped under themselves."""
     out = []
     for name, value in rows:
-        wrapped = textwrap.wrap(value, WIDTH - width, break_long_words=False) or [""]
+        wrapped = textwrap.wrap(value, WIDTH - width, break_long_words=False, break_on_hyphens=False) or [""]
         out += [f"{name if not index else '':<{width}}{row}".rstrip() for index, row in enumerate(wrapped)]
     return "\n".join(out)
 
@@ -182,11 +182,12 @@ def engine(found: Inspection) -> str:
     rows = [
         ("step", f"{reading.budget:,} tokens{rank}: {step}"),
         ("chunk", f"{reading.chunk:,} prompt tokens{rank} with no decodes{beside}"),
-        ("admits", f"{reading.max_num_seqs:,} requests{rank} of up to {reading.max_model_len:,} tokens"),
+        ("limit", f"{reading.max_num_seqs:,} requests{rank} of up to {reading.max_model_len:,} tokens"),
     ]
     if found.max_concurrency is not None:
         holds = f"{found.kv_tokens:,} tokens: " if found.kv_tokens is not None else ""
-        rows.append(("KV cache", f"{holds}{found.max_concurrency:,} requests of the full {reading.max_model_len:,}"))
+        most = f"{found.max_concurrency:,} of the full {reading.max_model_len:,} at once"
+        rows.append(("KV cache", f"{holds}{most}{', over all ranks' if rank else ''}"))
     out = [head, "", _pairs(rows, 10), ""]
     shown = {name: value for name, value in reading.values.items() if value.value is not None}
     width = max(len(name) for name in shown) + 2
@@ -194,10 +195,16 @@ def engine(found: Inspection) -> str:
     for title, lines in (("refused", reading.refusals), ("differs", reading.differences), ("note", found.notes)):
         if lines:
             out += ["", _pairs([(title if not index else "", line) for index, line in enumerate(lines)], 10)]
-    return "\n".join(out)
+    return "\n".join(_printable(line) for line in "\n".join(out).splitlines())
+
+
+def _printable(line: str) -> str:
+    """What a command line holds may be anything: no control characters, no endless lines."""
+    return "".join(c if c.isprintable() else "?" for c in line)[: 2 * WIDTH]
 
 
 def _explained(value: Value) -> str:
     number = isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
     text = format_count(value.value) if isinstance(value.value, int) and number else str(value.value)
+    text = textwrap.shorten(text, 40, placeholder="...") if len(text) > 40 else text
     return f"{text:<10}  {value.source}{': ' + value.rule if value.rule and value.rule != 'default' else ''}"

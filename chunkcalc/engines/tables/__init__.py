@@ -15,6 +15,7 @@ from chunkcalc.records import Hardware
 
 GIB = 2**30
 _FOLDER = Path(__file__).parent
+VERSION = re.compile(r"v?[0-9]{1,6}(\.[0-9]{1,6}){0,3}([.-]?(post|rc|dev|a|b)[0-9]{0,4}){0,2}(\+[a-z0-9.]{1,20})?")
 
 
 class Default(NamedTuple):
@@ -102,19 +103,21 @@ def order(version: str) -> tuple[int, ...]:
     ----------
     version : such as `0.10.2` or `v0.9.0.1`
 
-    >>> order("v0.10.2") > order("0.9.0.1")
-    True
+    >>> order("v0.10.2") > order("0.9.0.1"), order("0.33") == order("0.33.0")
+    (True, True)
     """
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:4])
+    parts = [int(part) for part in re.findall(r"[0-9]{1,9}", version)[:4]]
+    return tuple(parts + [0] * (4 - len(parts)))
 
 
-def table(engine: str, version: str | None = None) -> Table:
+def table(engine: str, version: str | None = None, option: str = "--engine-version") -> Table:
     """The engine at a version.
 
     Parameters
     ----------
     engine : `vllm`, `sglang` or `trtllm`
     version : None for the newest that was read; one in between is read as the last one before it
+    option : where it was given, for the error
 
     Raises
     ------
@@ -123,8 +126,8 @@ def table(engine: str, version: str | None = None) -> Table:
     known: Sequence[str] = _defaults(engine)["versions"]
     if version is None:
         return Table(engine, known[-1], known[-1])
-    if not re.fullmatch(r"v?\d+(\.\d+)*([.-]?(post|rc|dev|a|b)\d*)*(\+[\w.]+)?", version):
-        raise ChunkcalcError(f"'{version:.40}' is not a version", "--engine-version", f"write for example {known[-1]}")
+    if not VERSION.fullmatch(version):
+        raise ChunkcalcError(f"'{version:.40}' is not a version", option, f"write for example {known[-1]}")
     wanted = order(re.split(r"[+]|\.?(?:post|rc|dev)", version)[0])
     older = [each for each in known if order(each) <= wanted]
     return Table(engine, version.removeprefix("v"), older[-1] if older else known[0])
