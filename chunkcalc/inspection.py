@@ -96,6 +96,7 @@ def _with_memory(
             kv_tokens=None, max_concurrency=None, notes=tuple(notes),
         )  # fmt: skip
     pool = _pool(reading, deployment)
+    reading = _affordable(reading, deployment, pool)
     per_token = counts.kv_bytes_per_token(model, deployment.precision.kv, deployment.parallelism.tp)
     per_token /= deployment.parallelism.pp
     tokens = _tokens(reading, pool / per_token) if per_token else None
@@ -141,11 +142,24 @@ def _pool(reading: Reading, deployment: Deployment) -> float:
     return float(pool_bytes(deployment, n, min(reading.max_num_seqs, n))) + offloaded
 
 
+def _affordable(reading: Reading, deployment: Deployment, pool: float) -> Reading:
+    """A cache that is set by hand may be larger than the GPU."""
+    blocks, fixed = _value(reading, "num_gpu_blocks_override"), _value(reading, "kv_cache_memory_bytes")
+    one = counts.kv_bytes_per_token(deployment.model, deployment.precision.kv, deployment.parallelism.tp)
+    asked = fixed or 0.0
+    if blocks is not None:
+        asked = max(asked, blocks * (_value(reading, "block_size") or VLLM_BLOCK) * one / deployment.parallelism.pp)
+    if asked <= max(pool, 0.0):
+        return reading
+    problem = f"a KV cache of {asked / GIB:,.1f} GiB is more than the {max(pool, 0) / GIB:,.1f} GiB that are left"
+    return replace(reading, refusals=(*reading.refusals, problem))
+
+
 def _tokens(reading: Reading, tokens: float) -> int:
     """Tokens of one rank, by the flags that set or bound them [token]."""
     blocks = _value(reading, "num_gpu_blocks_override")
     if blocks is not None:
-        return int(blocks * (_value(reading, "block_size") or VLLM_BLOCK))
+        return int(min(max(0.0, tokens), blocks * (_value(reading, "block_size") or VLLM_BLOCK)))
     bounds = [bound for name in ("max_total_tokens", "max_tokens") if (bound := _value(reading, name)) is not None]
     return int(max(0.0, min([tokens, *bounds])))
 

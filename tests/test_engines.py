@@ -134,6 +134,7 @@ REFUSED = [
     ("vllm serve M --speculative-config.a 1 --speculative-config.a+ 2", "is not a list"),
     ("vllm serve M --speculative-config." + "a." * 3000 + "a 1", "nested too deeply"),
     ("vllm serve M --speculative-config {}", "is not a mapping"),
+    ('vllm serve M -sc {"num_speculative_tokens":1' + "0" * 400 + "}", "must be a whole number up to 64"),
     ("vllm serve M --speculative-config.method", "needs a value"),
     ("sglang serve --model M --tp 4 --ep 3", "does not divide --tp-size 4"),
     ("python -m sglang.launch_server M", "belongs to no flag"),
@@ -449,6 +450,15 @@ def test_command_lines_as_they_are_written():
     assert inspect(["vllm/vllm-openai:v0.24.0", "--model", MODEL], "b200").reading.table.version == "0.24.0"
     with pytest.raises(ChunkcalcError, match="does not start a server"):
         inspect(["vllm", "bench", "serve"], "h200-sxm")
+
+
+def test_a_cache_set_by_hand_must_fit():
+    for flag in ("--kv-cache-memory-bytes 500G", "--num-gpu-blocks-override 100000000"):
+        found = inspect([*f"vllm serve {MODEL} --max-model-len 8192".split(), *flag.split()], "h100-sxm")
+        assert any("is more than" in refusal for refusal in found.reading.refusals)
+        assert found.kv_tokens * 131_072 < 80e9
+    most = inspect(f"vllm serve {MODEL} --cpu-offload-gb 1000".split(), "h100-sxm")
+    assert most.kv_tokens * 131_072 < 80e9
 
 
 def test_what_is_not_modelled_is_noted_not_refused():

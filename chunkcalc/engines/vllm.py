@@ -18,6 +18,7 @@ HUMAN = suffixed(
     frozenset("kmgt"),
     "write a whole number, 8k (8,000) or 8K (8,192)",
 )
+MOST_DRAFTS = 64  # of a step: more is a mistake
 BATCHED_DP_BUDGET = 256  # config/scheduler.py: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP
 V0_LONG_CONTEXT = 32768  # 0.6.6 chunks prompts of its own accord above this context
 QUANTISED = {
@@ -207,8 +208,8 @@ def _speculation(values: Values, budget: int, requests: int) -> tuple[int, int, 
         values.refusals.append(f"--max-num-active-seqs {active:,} exceeds --max-num-seqs {requests:,}")
     config = _draft_config(values)
     drafts = config.get("num_speculative_tokens") or 0
-    if not isinstance(drafts, int) or isinstance(drafts, bool) or drafts < 0:
-        values.refusals.append(f"num_speculative_tokens is {drafts!r:.30}: must be a whole number")
+    if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= MOST_DRAFTS:
+        values.refusals.append(f"num_speculative_tokens is {drafts!r:.30}: must be a whole number up to {MOST_DRAFTS}")
         drafts = 0
     if not drafts:
         return 0, 0, budget, active
