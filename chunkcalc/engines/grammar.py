@@ -8,15 +8,14 @@ becomes a refusal in our words, and an unknown flag is reported.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, NamedTuple
 
-Parse = Callable[[str], Any]
-LARGEST = 10**15  # of any number: more is a mistake
+from chunkcalc.engines.literals import Parse, loose
+from chunkcalc.engines.literals import value as value_of
+
 DEEPEST = 16  # of dotted keys
 
 
@@ -183,7 +182,7 @@ def _store(
         out.refusals.append(f"{flag} needs a value")
         return
     try:
-        value = _read(kind.rstrip("?"), taken, positive, grammar.human)
+        value = value_of(kind.rstrip("?"), taken, positive, grammar.human)
     except ValueError as error:
         out.refusals.append(f"{flag} {text[:60]}: {error}")
         return
@@ -191,72 +190,6 @@ def _store(
     if key in out.given and out.given[key].value != value:
         out.differences.append(f"--{name} is given more than once: the last, {text or value}, counts")
     out.given[key] = Given(value, text, flag)
-
-
-def _read(kind: str, taken: list[str], positive: bool, human: Parse) -> Any:
-    if kind in ("switch", "bool"):
-        return positive
-    if kind == "list":
-        return tuple(taken)
-    if not taken:
-        return True
-    readers: dict[str, Parse] = {
-        "boolvalue": _truth, "auto": lambda text: -1 if text.strip().lower() in ("auto", "-1") else human(text),
-        "human": human, "json": lambda text: _json(text, human), "int": whole, "float": _real,
-    }  # fmt: skip
-    return readers.get(kind, str)(taken[0])
-
-
-def whole(text: str) -> int:
-    """A whole number without suffix, as Python's int() reads it.
-
-    Parameters
-    ----------
-    text : what was given
-
-    Raises
-    ------
-    ValueError : anything else
-    """
-    try:
-        return _bounded(int(text))
-    except ValueError as error:
-        if text.strip()[:1].isdigit() and text.strip()[-1:].isalpha():
-            raise ValueError("not a whole number; this flag takes no suffix") from None
-        raise ValueError(str(error) if "larger" in str(error) else "not a whole number") from None
-
-
-def _bounded(value: int) -> int:
-    if abs(value) > LARGEST:
-        raise ValueError(f"larger than {LARGEST:.0e}")
-    return value
-
-
-def _real(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError("not a number") from None
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        raise ValueError("not a finite number of a sensible size")
-    return value
-
-
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("neither true nor false")
-    return text.lower() == "true"
-
-
-def _json(text: str, human: Parse) -> Any:
-    """JSON, where bare numbers may have suffixes."""
-    parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
-    try:
-        for index in range(0, len(parts), 2):
-            parts[index] = re.sub(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b", lambda m: str(human(m.group())), parts[index])
-        return json.loads("".join(parts))
-    except (ValueError, RecursionError):
-        raise ValueError("not valid JSON") from None
 
 
 def _set_key(tree: dict[str, Any], out: Arguments, path: str, value: str | None, flag: str, grammar: Grammar) -> None:
@@ -272,43 +205,8 @@ def _set_key(tree: dict[str, Any], out: Arguments, path: str, value: str | None,
             out.refusals.append(f"{flag}: '{parent}' is already a value")
             return
     if not last.endswith("+"):
-        node[last] = _loose(value, grammar.human)
+        node[last] = loose(value, grammar.human)
     elif isinstance(node.setdefault(last[:-1], []), list):
         node[last[:-1]].extend(value.split(","))
     else:
         out.refusals.append(f"{flag}: '{last[:-1]}' is not a list")
-
-
-def _loose(text: str, human: Parse) -> Any:
-    """A value inside a JSON option: JSON if it reads as such, else the text."""
-    try:
-        return _json(text, human)
-    except ValueError:
-        return text
-
-
-def suffixed(multipliers: Mapping[str, int], decimals: frozenset[str], hint: str) -> Parse:
-    """A reader of integers with suffixes.
-
-    Parameters
-    ----------
-    multipliers : suffix -> factor
-    decimals : the suffixes that allow a fraction before them
-    hint : what to write, for the error
-    """
-
-    def read(text: str) -> int:
-        match = re.fullmatch(r"(\d+)(\.\d+)?([A-Za-z]+)", text.strip())
-        if match:
-            number, fraction, suffix = match.groups()
-            if suffix not in multipliers:
-                raise ValueError(f"unknown suffix '{suffix}'; {hint}")
-            if fraction and suffix not in decimals:
-                raise ValueError(f"'{suffix}' takes whole numbers only; {hint}")
-            return _bounded(int(Decimal(number[:20] + (fraction or "")[:20]) * multipliers[suffix]))
-        try:
-            return _bounded(int(text))
-        except ValueError as error:
-            raise ValueError(str(error) if "larger" in str(error) else f"not a whole number; {hint}") from None
-
-    return read

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chunkcalc.engines.grammar import LARGEST, Arguments, Given, Grammar, whole
+from chunkcalc.engines.grammar import Arguments, Given, Grammar
+from chunkcalc.engines.literals import LARGEST, whole
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
 from chunkcalc.records import Parallelism

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkcalc.engines.grammar import Arguments, Grammar, suffixed
+from chunkcalc.engines.grammar import Arguments, Grammar
+from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
 from chunkcalc.records import Parallelism
