@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc import counts, ops
-from chunkcalc.engines.sglang import reserve_bytes
+from chunkcalc.engines.reserve import reserve_bytes
 from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
 from chunkcalc.work import attention
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chunkcalc import counts
-from chunkcalc.capacity import pool_bytes, sequence_bytes
+from chunkcalc.capacity import GIB, pool_bytes, sequence_bytes
 from chunkcalc.case import resolve
 from chunkcalc.catalog import load_hardware, load_model
 from chunkcalc.engines.command import Command, arguments, locate, model_name, read
@@ -18,7 +18,6 @@ from chunkcalc.question import Question
 from chunkcalc.records import Deployment, Hardware, Model
 
 VLLM_BLOCK = 16  # tokens of a KV block where --block-size is left out
-GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ import enum
 import typer
 
 from chunkcalc.cli.output import FAILS, HOLDS, show_json
-from chunkcalc.inspection import inspect
 from chunkcalc.report import json, tables
 
 
@@ -34,6 +33,8 @@ def engine(
 
     Example: chunkcalc engine --gpu h100 -- vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64
     """
+    from chunkcalc.inspection import inspect  # noqa: PLC0415 - the other commands need none of it
+
     found = inspect(words, gpu, version, entry.value, model)
     if as_json:
         show_json(json.engine(found))

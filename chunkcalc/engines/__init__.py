@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chunkcalc.engines import sglang
-from chunkcalc.engines.tables import table
+from chunkcalc.engines.reserve import default_fraction
+from chunkcalc.engines.tables import FRACTIONS, table
 from chunkcalc.records import Engine, Hardware, Parallelism
 
 # Where vLLM's single attention call over chunk and decodes was measured to cost 1.3-1.8 times its
@@ -25,7 +25,6 @@ ENGINES = {
     ),
     "trtllm": Engine(name="trtllm", version="1.2.1", memory_rule="left", tpot_band=0.25, ttft_band=0.60),
 }  # fmt: skip
-_FRACTIONS = {"vllm": "gpu_memory_utilization", "trtllm": "free_gpu_memory_fraction"}
 
 
 def engine_for(
@@ -47,9 +46,9 @@ def engine_for(
     found = table(name, version)
     engine = replace(ENGINES[name], version=found.version)
     if name == "sglang":
-        fraction = sglang.default_fraction(found, hardware.memory, parallelism or Parallelism())
+        fraction = default_fraction(found, hardware.memory, parallelism or Parallelism())
         return replace(engine, memory_fraction=fraction)
-    default = found.default(_FRACTIONS[name], hardware)
+    default = found.default(FRACTIONS[name], hardware)
     engine = replace(engine, memory_fraction=default.value if default else None)
     if name == "vllm" and hardware.arch in UNIFIED_ARCHITECTURES:
         return replace(engine, attention="unified")

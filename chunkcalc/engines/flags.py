@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from chunkcalc.engines.tables import Table, table
+from chunkcalc.engines.tables import FRACTIONS, Table, table
 from chunkcalc.records import Deployment, Workload
 
-SGLANG_MAX_PREFILL = 16384  # default of --max-prefill-tokens, which also bounds a prompt batch
 Options = list[tuple[str, ...]]
 
 
@@ -47,8 +46,7 @@ def _when(condition: object, *option: str) -> Options:
 def _changed_fraction(deployment: Deployment, found: Table) -> str | None:
     """The memory fraction where it is not the engine's default."""
     fraction = deployment.engine.memory_fraction
-    field = {"vllm": "gpu_memory_utilization", "trtllm": "free_gpu_memory_fraction"}.get(found.engine, "")
-    default = found.default(field, deployment.hardware)
+    default = found.default(FRACTIONS[found.engine], deployment.hardware)
     return f"{fraction:g}" if fraction is not None and (default is None or fraction != default.value) else None
 
 
@@ -72,6 +70,7 @@ def _sglang(deployment: Deployment, found: Table, size: int, requests: int) -> O
     """The chunk is divided by the attention ranks, and the tensor parallel size counts them all."""
     parallelism, fraction = deployment.parallelism, _changed_fraction(deployment, found)
     interval = deployment.engine.prefill_interval
+    batched = found.default("max_prefill_tokens", deployment.hardware)
     return [
         ("--chunked-prefill-size", str(size)),
         ("--max-running-requests", str(requests)),
@@ -82,7 +81,8 @@ def _sglang(deployment: Deployment, found: Table, size: int, requests: int) -> O
         *_when(parallelism.ep > 1, "--ep-size", str(parallelism.ep)),
         *_when(deployment.engine.composition == "mixed", "--enable-mixed-chunk"),
         *_when(interval, "--prefill-decode-interval", str(interval)),
-        *_when(size > SGLANG_MAX_PREFILL, "--max-prefill-tokens", str(size)),
+        # A prompt batch takes no further prompt beyond --max-prefill-tokens.
+        *_when(batched is not None and size > batched.value, "--max-prefill-tokens", str(size)),
         *_when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8_e4m3"),
         *_when(fraction, "--mem-fraction-static", fraction or ""),
     ]

@@ -1,4 +1,4 @@
-"""SGLang: what its arguments mean, from 0.4.6 to 0.5.23, and the memory it keeps free.
+"""SGLang: what its arguments mean, from 0.4.6 to 0.5.23.
 
 Read from sglang/srt/server_args.py, arg_groups/ and mem_cache/kv_cache_configurator.py of the versions
 in tables/sglang.toml. A step runs prompts or decodes, prompts first, unless `--enable-mixed-chunk`.
@@ -6,12 +6,10 @@ in tables/sglang.toml. A step runs prompts or decodes, prompts first, unless `--
 
 from __future__ import annotations
 
-from typing import Any
-
-from chunkcalc import ops
 from chunkcalc.engines.grammar import Arguments, Grammar
 from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
+from chunkcalc.engines.reserve import LEAST_TOKENS, MIB, default_fraction, reserve_bytes
 from chunkcalc.engines.tables import Table
 from chunkcalc.records import Parallelism
 
@@ -20,13 +18,6 @@ HUMAN = suffixed(
     frozenset("kMGT"),
     "write a whole number, 8k (8,000) or 8Ki (8,192)",
 )
-MIB = 2**20
-# 0.5.3 and later (server_args.py, memory_hook.py): MiB kept free when no fraction is given.
-BASE, PER_TOKEN, LEAST_TOKENS, PER_8_GPUS = 512, 1.5, 2048, 1024
-LEAST, LARGE_GPU = 10 * 1024, 60 * 1024
-PER_GRAPH_REQUEST, PER_RANK_REQUEST, PER_RANK_REQUEST_MORE, MANY_REQUESTS = 2, 3, 1.5, 300
-# Memory of the GPU [MiB] from which, and largest batch of the decode graphs below and from tp 4 on.
-GRAPH_BATCHES = ((163840, 512, 512), (61440, 256, 512), (35840, 32, 160), (20480, 48, 160), (0, 8, 8))
 LEAST_RUNNING, MOST_RUNNING, RUNNING_PER_CONTEXT = 2048, 4096, 512
 SPECULATIVE_RUNNING = 48  # speculative_hook.py: requests in flight when the flag is left out
 MIXES_WITH_DRAFTS = frozenset(("EAGLE", "EAGLE3", "NEXTN", "DFLASH", "DSPARK"))  # spec_info.py, from 0.5.19 on
@@ -99,56 +90,6 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
         differences=tuple(values.differences), notes=tuple(values.notes),
     )  # fmt: skip
-
-
-def reserve_bytes(memory: float, parallelism: Parallelism, n: Any) -> Any:
-    """Memory that 0.5.3 and later keep free of weights and cache when no fraction is given.
-
-    Parameters
-    ----------
-    memory : of one GPU [byte]
-    parallelism : of the replica
-    n : tokens of the largest step, over all attention ranks [token]
-
-    Returns
-    -------
-    reserve [byte]
-    """
-    size, ranks = parallelism.stage_gpus, parallelism.dp
-    small, large = next(batches for least, *batches in GRAPH_BATCHES if memory >= least * MIB)
-    graphs = small if size < 4 else large
-    mib = BASE + PER_TOKEN * ops.maximum(n, LEAST_TOKENS) + PER_8_GPUS * parallelism.gpus / 8
-    mib = mib + PER_GRAPH_REQUEST * graphs
-    if ranks > 1:
-        mib = mib + (PER_RANK_REQUEST + (PER_RANK_REQUEST_MORE if graphs > MANY_REQUESTS else 0)) * graphs * ranks
-    return MIB * (ops.maximum(mib, LEAST) if memory > LARGE_GPU * MIB else mib)
-
-
-def default_fraction(table: Table, memory: float, parallelism: Parallelism, drafts: float = 0.0) -> float | None:
-    """The fraction that versions before 0.5.3 choose without looking at the chunk.
-
-    Parameters
-    ----------
-    table : the version
-    memory : of one GPU [byte]
-    parallelism : of the replica
-    drafts : kept free for a draft model [MiB]
-
-    Returns
-    -------
-    fraction; None where the reserve grows with the chunk
-    """
-    if table.since("0.5.3"):
-        return None
-    mib, gpus = memory / MIB, parallelism.gpus
-    if not table.since("0.4.8"):
-        if mib > 81920:
-            return (mib - 13 * 1024) / mib
-        return next(share for least, share in ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88)) if gpus >= least)
-    kept = 32.0 if mib >= 160 * 1024 else 12 + gpus / 2 if mib >= 90 * 1024 else 9.5 + gpus / 2
-    if mib < 35 * 1024:
-        kept = 2.8 + gpus / 10
-    return round(1 - ((kept + (4 if parallelism.dp > 1 else 0)) * 1024 + drafts) / mib, 3)
 
 
 def running_requests(kv_tokens: int, length: int) -> int:

@@ -6,13 +6,15 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunkcalc import counts
 from chunkcalc.answer import Answer, Reading
-from chunkcalc.inspection import Inspection
 from chunkcalc.precision import precision_for
 from chunkcalc.records import Hardware, Model
+
+if TYPE_CHECKING:  # the other reports need none of it
+    from chunkcalc.inspection import Inspection
 
 SOLVE, MODELS, GPUS = "chunkcalc.solve/1", "chunkcalc.models/1", "chunkcalc.gpus/1"
 ENGINE = "chunkcalc.engine/1"
