@@ -464,6 +464,8 @@ def test_what_is_not_modelled_is_noted_not_refused():
     for line, sentence in (
         ("vllm serve deepseek-ai/DeepSeek-R1 --data-parallel-size 16 --enable-expert-parallel", "no memory figures"),
         (f"vllm serve {MODEL} --quantization torchao", "is not modelled"),
+        (f"vllm serve {MODEL} --long-prefill-token-threshold 1024", "at most 1,024 tokens of a step"),
+        (f"vllm serve {MODEL} --prefill-schedule-interval 4", "every 4 steps only"),
         (f"vllm serve {MODEL} --enable-lora --max-model-len 8192", "LoRA adapters"),
         (f"sglang serve --model {MODEL} --speculative-algorithm EAGLE3", "chooses the number of draft tokens"),
     ):

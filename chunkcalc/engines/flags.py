@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from chunkcalc.engines.reserve import default_fraction
 from chunkcalc.engines.tables import FRACTIONS, Table, table
 from chunkcalc.records import Deployment, Workload
 
@@ -47,7 +48,8 @@ def _changed_fraction(deployment: Deployment, found: Table) -> str | None:
     """The memory fraction where it is not the engine's default."""
     fraction = deployment.engine.memory_fraction
     default = found.default(FRACTIONS[found.engine], deployment.hardware)
-    return f"{fraction:g}" if fraction is not None and (default is None or fraction != default.value) else None
+    own = default.value if default else default_fraction(found, deployment.hardware.memory, deployment.parallelism)
+    return None if fraction in (None, own) else f"{fraction:g}"
 
 
 def _vllm(deployment: Deployment, found: Table, budget: int, requests: int, queued: int | None) -> Options:

@@ -69,26 +69,12 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     )
     chunked = _chunked(values, length)
     budget, requests = _batch(values, length, chunked, parallelism)
-    for name in (
-        "block_size", "num_gpu_blocks_override", "kv_cache_memory_bytes", "prefill_schedule_interval",
-        "max_num_queued_tokens", "max_num_queued_reqs", "enforce_eager", "enable_prefix_caching", "scheduling_policy",
-        "async_scheduling",
-    ):  # fmt: skip
-        values.take(name)
-    values.take("cpu_offload_gb", least=0)
-    values.left_out(
-        enable_lora="memory of the LoRA adapters is left out",
-        decode_context_parallel_size="decode context parallelism is left out: it holds more tokens than stated",
-        prefill_context_parallel_size="prefill context parallelism is left out",
-        kv_offloading_size="KV offloading is left out",
-    )
-    if values.take("dtype", "auto") in ("float", "float32"):
-        values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
+    _others(values)
     fraction = values.take("gpu_memory_utilization", least=None)
     if not 0 < fraction <= 1:
         values.refusals.append(f"--gpu-memory-utilization {fraction:g}: must be above 0 and at most 1")
         fraction = values.derive("gpu_memory_utilization", 0.9, "to go on")
-    threshold = values.take("long_prefill_token_threshold", 0, "off", least=0)
+    threshold = _pace(values, budget)
     _check(values, budget, requests, length, chunked, threshold)
     drafts, slots, scheduled, active = _speculation(values, budget, requests)
     budget = values.take("max_num_scheduled_tokens", scheduled, "the whole budget")
@@ -113,6 +99,38 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
         differences=tuple(values.differences), notes=tuple(values.notes),
     )  # fmt: skip
+
+
+def _others(values: Values) -> None:
+    """What else decides capacity, and what the figures leave out."""
+    for name in (
+        "block_size", "num_gpu_blocks_override", "kv_cache_memory_bytes",
+        "max_num_queued_tokens", "max_num_queued_reqs", "enforce_eager", "enable_prefix_caching", "scheduling_policy",
+        "async_scheduling",
+    ):  # fmt: skip
+        values.take(name)
+    values.take("cpu_offload_gb", least=0)
+    values.left_out(
+        enable_lora="memory of the LoRA adapters is left out",
+        decode_context_parallel_size="decode context parallelism is left out: it holds more tokens than stated",
+        prefill_context_parallel_size="prefill context parallelism is left out",
+        kv_offloading_size="KV offloading is left out",
+    )
+    if values.take("dtype", "auto") in ("float", "float32"):
+        values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
+
+
+def _pace(values: Values, budget: int) -> int:
+    """How prompts share the budget with each other; the most that one takes beside others, 0 for all."""
+    threshold = values.take("long_prefill_token_threshold", 0, "off", least=0)
+    if 0 < threshold < budget:
+        values.notes.append(f"beside other requests a prompt takes at most {threshold:,} tokens of a step")
+    interval = values.take("prefill_schedule_interval") or 1
+    if interval > 1:
+        values.notes.append(
+            f"prompts are admitted every {interval} steps only: the first token can take that much longer"
+        )
+    return int(threshold)
 
 
 def _model(values: Values) -> str:
