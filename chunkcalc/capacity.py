@@ -17,7 +17,14 @@ from chunkcalc.work import attention
 
 GIB = 2**30
 GRAPH_BYTES = 1.0 * GIB  # captured CUDA graphs: 0.5-3 GB seen
-COLLECTIVE_BYTES = 0.37 * GIB  # communicator buffers where a stage has several GPUs: 0.34-0.39 GiB seen
+# What the frameworks see is less than the driver reports: 79.11 of 79.65 GiB (H100), 23.58 of 24.0
+# (RTX 3090, vllm issue 10517).
+DRIVER_BYTES = 0.5 * GIB
+# Outside the framework's allocator: "non_torch_memory" of 0.20-0.39 GiB in vLLM's logs (issues 10517
+# and 13061, PR 14447), on one GPU and on several.
+OUTSIDE_BYTES = 0.36 * GIB
+# SGLang's communicators over NVLink: "Init torch distributed ends" with 1.8-2.0 GB (PR 11716, 8 x H200).
+NVLINK_BYTES = 2.0 * GIB
 LOGIT_BYTES = 10  # per logit: 32 bit, two to three copies alive while sampling
 
 
@@ -109,19 +116,19 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     -------
     pool, below zero when it does not fit [byte]
     """
-    memory, parallelism, engine = (
-        deployment.hardware.memory,
-        deployment.parallelism,
-        deployment.engine,
-    )
+    hardware, parallelism, engine = deployment.hardware, deployment.parallelism, deployment.engine
+    memory = hardware.memory - DRIVER_BYTES
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, parallelism)
     if engine.memory_rule == "total_less_reserve":
-        if engine.memory_fraction is not None:
-            return engine.memory_fraction * memory - weights
-        return memory - reserve_bytes(memory, parallelism, n * parallelism.dp) - weights
-    other = activation_bytes(deployment, n, sampled) + GRAPH_BYTES
-    if parallelism.stage_gpus > 1:
-        other = other + COLLECTIVE_BYTES
+        fraction = engine.memory_fraction
+        if fraction is None:
+            fraction = 1 - reserve_bytes(hardware.memory, parallelism, n * parallelism.dp) / hardware.memory
+        if parallelism.stage_gpus > 1:
+            memory -= NVLINK_BYTES if "nvlink" in hardware.link.kind else OUTSIDE_BYTES
+        return fraction * memory - weights
+    other = activation_bytes(deployment, n, sampled) + OUTSIDE_BYTES
+    if engine.graphs_inside:
+        other = other + GRAPH_BYTES
     fraction = engine.memory_fraction or 0.9
     if engine.memory_rule == "left":
         return fraction * (memory - weights - other)

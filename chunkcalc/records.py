@@ -355,6 +355,7 @@ class Engine:
     step_overhead, layer_overhead : host time per step [s] and per step and layer [s]
     request_overhead : time per request outside its steps [s]
     memory_rule : what `memory_fraction` is a fraction of
+    graphs_inside : whether that share must hold the captured CUDA graphs too
     alignment : budgets are recommended in multiples of this [token]
     tpot_band, ttft_band : half-width of the error for 80 % of cases [1]
     """
@@ -370,6 +371,7 @@ class Engine:
     request_overhead: Positive = 20e-3
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"
     memory_fraction: Fraction | None = None
+    graphs_inside: bool = True
     alignment: Count = 128
     tpot_band: Positive = 0.15
     ttft_band: Positive = 0.40

@@ -474,3 +474,23 @@ def test_what_is_not_modelled_is_noted_not_refused():
         assert not found.reading.refusals
     longer = inspect(["VLLM_ALLOW_LONG_MAX_MODEL_LEN=1", *f"vllm serve {MODEL} --max-model-len 256K".split()], "b200")
     assert not longer.reading.refusals
+
+
+LOGGED = [  # command, GPU, version -> tokens of the KV cache in the engine's own log
+    # vllm PR 12569
+    ("vllm serve neuralmagic/Meta-Llama-3.1-70B-Instruct-quantized.w8a8 --max-model-len 2048 "
+     "--gpu-memory-utilization 0.98", "h100-sxm", "0.8.0", 22_096),
+    # vllm issue 10517: whole prompts, so the context sets the activations
+    ("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 20000", "rtx-3090", "0.6.6", 31_232),
+    ("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 29000", "rtx-3090", "0.6.6", 23_648),
+    # vllm issue 13061: 8.69 GiB per GPU in the worker's log (its other GPU had less)
+    ("vllm serve deepseek-ai/DeepSeek-R1-Distill-Qwen-14B --tensor-parallel-size 2 --gpu-memory-utilization 0.98 "
+     "--enable-chunked-prefill true", "rtx-4090", "0.7.3", 94_918),
+    # vllm issue 21348
+    ("sglang serve --model Qwen/Qwen3-235B-A22B-FP8 --tp 4 --mem-fraction-static 0.93", "h100-sxm", "0.4.9", 367_404),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "gpu", "version", "tokens"), LOGGED)
+def test_the_cache_is_as_large_as_engines_log(line, gpu, version, tokens):
+    assert inspect(line.split(), gpu, version).kv_tokens == pytest.approx(tokens, rel=0.06)

@@ -49,7 +49,9 @@ def engine_for(
         fraction = default_fraction(found, hardware.memory, parallelism or Parallelism())
         return replace(engine, memory_fraction=fraction)
     default = found.default(FRACTIONS[name], hardware)
-    engine = replace(engine, memory_fraction=default.value if default else None)
+    # vLLM takes captured graphs off its share from 0.20 on (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).
+    inside = name != "vllm" or found.since("0.20.0")
+    engine = replace(engine, memory_fraction=default.value if default else None, graphs_inside=inside)
     if name == "vllm" and hardware.arch in UNIFIED_ARCHITECTURES:
         return replace(engine, attention="unified")
     return engine
