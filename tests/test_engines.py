@@ -441,6 +441,7 @@ def test_command_lines_as_they_are_written():
         [f"vllm serve {MODEL} --max-num-seqs 64"],
         ["docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.24.0", "--model", MODEL, "--max-num-seqs", "64"],
         ["vllm", "--model", MODEL, "--max-num-seqs", "64"],
+        ["vllm/vllm-openai:latest", MODEL, "--max-num-seqs", "64"],
         ["cd", "/opt/vllm", "&&", "vllm", "serve", MODEL, "--max-num-seqs", "64", "&&", "echo", "done"],
     ):
         found = inspect(line, "h200-sxm")

@@ -44,7 +44,7 @@ class Command(NamedTuple):
     engine : `vllm`, `sglang` or `trtllm`
     words : its own arguments, after the subcommand
     environment : variables set before the program
-    serve : whether it is the program with its subcommand, which takes the model as a word of its own
+    serve : whether the model may stand as a word of its own: not for a Python module
     version : by the tag of an image; empty where there is none
     """
 
@@ -122,10 +122,11 @@ def _from(words: Sequence[str], environment: dict[str, str]) -> Command:
         program = rest.pop(0)
     if rest and rest[0] in OTHER_SUBCOMMANDS:
         raise ChunkcalcError(f"'{rest[0]}' does not start a server", "command line", "give the serve command")
-    serve = rest[:1] == ["serve"]
-    if serve:
+    if rest[:1] == ["serve"]:
         rest.pop(0)
-    return Command(engine, tuple(rest), environment, serve or engine == "trtllm", version)
+    # A Python module takes no model as a word of its own; the program and the images do.
+    module = PROGRAMS.get(program) == engine and "." in program
+    return Command(engine, tuple(rest), environment, not module, version)
 
 
 def arguments(command: Command, table: Table) -> Arguments:
