@@ -227,6 +227,7 @@ def test_trtllm_yaml_overrules_the_command_line(tmp_path):
     assert (found.budget, found.max_num_seqs, found.kv, found.memory_fraction) == (2112, 2048, "fp8", 0.8)
     assert (found.parallelism.dp, found.parallelism.tp, found.draft_tokens) == (8, 1, 1)
     assert any("overrule --max_num_tokens 8192: 2112" in line for line in found.differences)
+    assert found.notes[0] == "YAML options that play no part here: speculative_config.decoding_type"
     path.write_text("max_num_tokens: [1]\n")
     assert any("not a whole number" in line for line in reading(f"trtllm-serve M --config {path}").refusals)
 

@@ -36,6 +36,7 @@ class Arguments:
     unknown : flags that this version does not have
     refusals : what the engine's own parser would refuse
     differences : what it would silently read otherwise than it looks
+    unread : options of a file that play no part here
     """
 
     given: dict[str, Given] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Arguments:
     unknown: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def value(self, name: str) -> Any:
         """The value given for a field; None where there is none.

@@ -26,6 +26,11 @@ _NESTED = {
     ("speculative_config", "max_draft_len"): "draft_tokens",
     ("speculative_config", "num_nextn_predict_layers"): "draft_tokens",
 }
+_READ = frozenset(
+    ("max_num_tokens", "max_batch_size", "max_seq_len", "tensor_parallel_size", "pipeline_parallel_size",
+     "moe_expert_parallel_size", "enable_chunked_prefill", "enable_attention_dp", "free_gpu_memory_fraction")
+)  # fmt: skip
+MOST_UNREAD = 8  # that are named
 
 
 def grammar(table: Table) -> Grammar:
@@ -49,8 +54,12 @@ def overrule(arguments: Arguments, options: dict[str, Any]) -> None:
     for key, value in options.items():
         if isinstance(value, dict):
             for inner, each in value.items():
-                if (key, inner) in _NESTED and each is not None:
+                if (key, inner) not in _NESTED:
+                    arguments.unread.append(f"{key}.{inner}")
+                elif each is not None:
                     _put(arguments, _NESTED[key, inner], each)
+        elif key not in _READ:
+            arguments.unread.append(key)
         elif value is not None:
             _put(arguments, key, value)
 
@@ -100,6 +109,9 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         values.differences.append(
             f"{requests:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
         )
+    if arguments.unread:
+        more = ", ..." if len(arguments.unread) > MOST_UNREAD else ""
+        values.notes.append(f"YAML options that play no part here: {', '.join(arguments.unread[:MOST_UNREAD])}{more}")
     if drafts:
         values.notes.append("memory and time of the draft model are left out")
     kv = values.format("kv_cache_dtype", KV)

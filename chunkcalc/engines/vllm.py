@@ -115,6 +115,7 @@ def _others(values: Values) -> None:
         decode_context_parallel_size="decode context parallelism is left out: it holds more tokens than stated",
         prefill_context_parallel_size="prefill context parallelism is left out",
         kv_offloading_size="KV offloading is left out",
+        kv_transfer_config="memory of the KV connector is left out: it can take half of the cache",
     )
     if values.take("dtype", "auto") in ("float", "float32"):
         values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
