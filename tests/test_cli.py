@@ -1,6 +1,7 @@
 """The program as a user meets it: output, exit codes, errors, speed of its imports."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -213,3 +214,9 @@ def test_a_refused_engine_command_line_exits_1():
     assert found.returncode == 1
     assert "no memory is left for the KV cache" in found.stdout
     assert run(*ENGINE).returncode == 2
+
+
+def test_help_names_the_defaults():
+    text = " ".join(run("solve", "--help", env={**os.environ, "COLUMNS": "200"}).stdout.split())
+    for default in ("Default: 512.", "Default: the largest that holds.", "Default: as shipped.", "Default: bf16."):
+        assert default in text

@@ -22,7 +22,7 @@ def engine(
         help="The command line after --, or the engine's name and its arguments after --.", metavar="[ENGINE] -- ..."
     ),
     gpu: str = typer.Option(..., help="Id, product name, or path to a profile."),
-    version: str = typer.Option(None, help="Version of the engine.  [default: the newest read]"),
+    version: str = typer.Option(None, help="Version of the engine. Default: the newest read."),
     model: str = typer.Option("", help="What the model is, where the command line names a path."),
     entry: Entry = typer.Option(Entry.server, help="The server, or the Python class LLM()."),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.engine/1 on stdout."),

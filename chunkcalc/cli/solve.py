@@ -54,16 +54,16 @@ def solve(
         rich_help_panel=WORKLOAD,
     ),
     output: str = typer.Option(
-        None, "--output", "--osl", help="Output tokens.  [default: 512]", rich_help_panel=WORKLOAD
+        None, "--output", "--osl", help="Output tokens. Default: 512.", rich_help_panel=WORKLOAD
     ),
     batch: str = typer.Option(
         None,
-        help="Requests decoding at once.  [default: the largest that holds]",
+        help="Requests decoding at once. Default: the largest that holds.",
         rich_help_panel=WORKLOAD,
     ),
     context: str = typer.Option(
         None,
-        help="Mean context of a decode.  [default: prompt + output/2]",
+        help="Mean context of a decode. Default: prompt + output/2.",
         rich_help_panel=WORKLOAD,
     ),
     prefix_hit: str = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD),
@@ -72,7 +72,7 @@ def solve(
     itl: str = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS),
     tpot_basis: Basis = typer.Option(
         None,
-        help="What --tpot judges.  [default: step, or mean where prompts go first]",
+        help="What --tpot judges. Default: step, or mean where prompts go first.",
         rich_help_panel=LIMITS,
     ),
     max_utilisation: str = typer.Option(
@@ -84,15 +84,17 @@ def solve(
     attention_dp: int = typer.Option(1, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT),
     weights: str = typer.Option(
         None,
-        help="bf16, fp8, int8, int4, mxfp4, nvfp4.  [default: as shipped]",
+        help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.",
         rich_help_panel=DEPLOYMENT,
     ),
-    kv: str = typer.Option(None, help="KV cache format: bf16 or fp8.  [default: bf16]", rich_help_panel=DEPLOYMENT),
+    kv: str = typer.Option(None, help="KV cache format: bf16 or fp8. Default: bf16.", rich_help_panel=DEPLOYMENT),
     draft_tokens: int = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT),
     draft_acceptance: str = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT),
-    engine: EngineName = typer.Option(EngineName.vllm, help="Serving engine.", rich_help_panel=DEPLOYMENT),
+    engine: EngineName = typer.Option(
+        EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT
+    ),
     engine_version: str = typer.Option(
-        None, help="Version of the engine.  [default: the newest read]", rich_help_panel=DEPLOYMENT
+        None, help="Version of the engine. Default: the newest read.", rich_help_panel=DEPLOYMENT
     ),
     enable_mixed_chunk: bool = typer.Option(
         False,
