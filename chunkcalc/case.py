@@ -9,14 +9,13 @@ from dataclasses import dataclass, fields, replace
 from chunkcalc.catalog import load_hardware, load_model, with_link
 from chunkcalc.engines import ENGINES, engine_for
 from chunkcalc.engines.tables import table
-from chunkcalc.errors import ChunkcalcError
+from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.precision import check_arithmetic, precision_for
 from chunkcalc.question import Question, check
 from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallelism, Slo, Workload
 from chunkcalc.work import attention
 
 DEFAULT_OUTPUT = 512
-INTERVAL_SINCE = "0.5.19"  # the first SGLang read that has --prefill-decode-interval
 DEFAULT_ACCEPTANCE = 0.7  # assumed when drafts are given without a measured acceptance
 
 
@@ -163,12 +162,9 @@ def _engine(question: Question, hardware: Hardware, parallelism: Parallelism) ->
             raise ChunkcalcError(f"{engine.name} always mixes", "--enable-mixed-chunk", "use it with --engine sglang")
         engine = replace(engine, composition="mixed", budget_counts_decodes=True)
     if question.prefill_interval:
-        if engine.name != "sglang":
-            hint = "use it with --engine sglang"
-            raise ChunkcalcError(f"{engine.name} has no such interval", "--prefill-decode-interval", hint)
-        if not table(engine.name, engine.version).since(INTERVAL_SINCE):
-            problem = f"SGLang {engine.version} has no such interval"
-            raise ChunkcalcError(problem, "--prefill-decode-interval", f"it came by {INTERVAL_SINCE}")
+        if "prefill-decode-interval" not in table(engine.name, engine.version).options():
+            problem = f"{engine.name} has no such interval at {engine.version}"
+            raise ChunkcalcError(problem, "--prefill-decode-interval", "use it with a newer --engine sglang")
         engine = replace(engine, prefill_interval=question.prefill_interval)
     if question.memory_fraction is not None:
         engine = replace(engine, memory_fraction=question.memory_fraction)
@@ -193,7 +189,7 @@ def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardwar
     tp, pp, ep = parallelism.tp, parallelism.pp, parallelism.ep
     node = max(hardware.link.gpus_per_node, hardware.link.domain)
     if parallelism.stage_gpus > node:
-        raise ChunkcalcError(
+        raise NotModelledError(
             f"{parallelism.stage_gpus} GPUs per layer are more than one {hardware.id} node has ({node})",
             "--tp" if parallelism.dp == 1 else "--attention-dp", f"stay within {node}, and use --pp across nodes",
         )  # fmt: skip

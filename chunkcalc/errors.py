@@ -21,3 +21,7 @@ class ChunkcalcError(Exception):
         place = f"{self.where}: " if self.where else ""
         hint = f"; {self.hint}" if self.hint else ""
         return f"{place}{self.what}{hint}"
+
+
+class NotModelledError(ChunkcalcError):
+    """A deployment that an engine would run, and that is beyond what is modelled here."""

@@ -13,7 +13,7 @@ from chunkcalc.engines.command import Command, arguments, locate, model_name, re
 from chunkcalc.engines.reading import Entry, Reading, Target, Value
 from chunkcalc.engines.sglang import running_requests
 from chunkcalc.engines.tables import table
-from chunkcalc.errors import ChunkcalcError
+from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.question import Question
 from chunkcalc.records import Deployment, Hardware, Model
 
@@ -84,9 +84,7 @@ def _with_memory(
     try:
         deployment = _deployment(command.engine, reading, model, hardware)
     except ChunkcalcError as error:
-        # A limit of what is modelled, not of the engine: it would start.
-        ours = error.where == "--weights" or "than one" in error.what
-        if ours:
+        if isinstance(error, NotModelledError):  # the engine would start
             notes = [*notes, f"no memory figures: {error.what}"]
         else:
             reading = replace(reading, refusals=(*reading.refusals, error.what))
@@ -189,8 +187,8 @@ def _judged(reading: Reading, deployment: Deployment, pool: float, tokens: int |
     elif not holds:
         room = f"{tokens:,} tokens" if tokens is not None else "less than one request"
         text = f"the KV cache holds {room}, not one request of {reading.max_model_len:,}"
-        automatic = reading.values.get("max_model_len")
-        if reading.table.engine == "vllm" and not (automatic and automatic.rule.startswith("auto")):
+        automatic = "max_model_len" in reading.values and reading.values["max_model_len"].source == "derived"
+        if reading.table.engine == "vllm" and not automatic:
             refusals.append(f"{text}: lower --max-model-len")
         else:
             differences.append(f"{text}: longer requests are turned away")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from chunkcalc.errors import ChunkcalcError
+from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.records import (
     KV_BYTES,
     WEIGHT_BYTES,
@@ -79,11 +79,11 @@ def check_arithmetic(precision: Precision, hardware: Hardware) -> None:
     """
     if "bf16" not in hardware.peak:
         hint = "write a profile with the peaks you know and give its path"
-        raise ChunkcalcError(f"the peak arithmetic of {hardware.id} is not confirmed by any source", "--gpu", hint)
+        raise NotModelledError(f"the peak arithmetic of {hardware.id} is not confirmed by any source", "--gpu", hint)
     if peak(hardware, precision.weights) is not None:
         return
     able = [name for name in WEIGHT_BYTES if peak(hardware, name) is not None]
-    raise ChunkcalcError(
+    raise NotModelledError(
         f"{hardware.id} has no {precision.weights} arithmetic",
         "--weights",
         f"engines would keep the weights packed and compute in bf16, slower than stated; choose from {', '.join(able)}",

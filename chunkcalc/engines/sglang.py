@@ -9,7 +9,7 @@ from __future__ import annotations
 from chunkcalc.engines.grammar import Arguments, Grammar
 from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
-from chunkcalc.engines.reserve import LEAST_TOKENS, MIB, default_fraction, reserve_bytes
+from chunkcalc.engines.reserve import MIB, default_fraction, reserve_bytes
 from chunkcalc.engines.tables import Table
 from chunkcalc.records import Parallelism
 
@@ -56,7 +56,8 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     length = values.length("context_length", longer or values.given("json_model_override_args"))
     parallelism = _parallelism(values)
     mixed = _mixed(values)
-    chunk = _chunk(values, parallelism.dp, length)
+    asked: int = values.take("chunked_prefill_size", least=-1)
+    chunk = _chunk(values, asked, parallelism.dp, length)
     requests = _requests(values, parallelism.dp)
     for name in ("page_size", "max_total_tokens", "schedule_policy", "disable_radix_cache",
                  "num_continuous_decode_steps", "disaggregation_mode"):  # fmt: skip
@@ -69,15 +70,15 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     )
     if values.take("dtype", "auto") in ("float", "float32"):
         values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
-    _check_page(values, arguments.value("page_size") or 1)
-    fraction = _fraction(values, parallelism)
+    _check_page(values, asked, arguments.value("page_size") or 1)
+    fraction = _fraction(values, asked, parallelism)
     drafts = values.take("speculative_num_draft_tokens") if values.take("speculative_algorithm") else 0
     if values.given("speculative_algorithm"):
         values.notes.append("memory and time of the draft model are left out")
         if not drafts:
             values.notes.append("SGLang chooses the number of draft tokens by model: they are not counted here")
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
-    interval = values.take("prefill_decode_interval", 0, "off", least=0) if table.since("0.5.19") else 0
+    interval = values.take("prefill_decode_interval", 0, "off", least=0)
     if mixed and requests >= chunk:
         values.differences.append(f"{requests:,} running decodes take the whole chunk of {chunk:,}")
     return Reading(
@@ -136,9 +137,8 @@ def _mixed(values: Values) -> bool:
     return True
 
 
-def _chunk(values: Values, ranks: int, length: int) -> int:
-    """Prompt tokens of a step on one rank."""
-    size: int = values.take("chunked_prefill_size", least=-1)
+def _chunk(values: Values, size: int, ranks: int, length: int) -> int:
+    """Prompt tokens of a step on one rank, of the `size` asked for."""
     most: int = values.take("max_prefill_tokens")
     if size <= 0:
         values.differences.append("chunked prefill is off: a prompt runs whole and stalls every decode until it ends")
@@ -154,17 +154,15 @@ def _chunk(values: Values, ranks: int, length: int) -> int:
     return size
 
 
-def _check_page(values: Values, page: int) -> None:
+def _check_page(values: Values, asked: int, page: int) -> None:
     """The engine asserts that chunks are whole pages."""
-    size = values.found["chunked_prefill_size"].value
-    off = values.arguments.value("chunked_prefill_size")
-    size = off if off is not None and off <= 0 else size
+    size = asked if asked <= 0 else values.found["chunked_prefill_size"].value
     skipped = values.table.since("0.5.3") and (size <= 0 or values.role == "decode")
     if page > 1 and size % page and not skipped:
         values.refusals.append(f"a chunk of {size:,} is not a multiple of --page-size {page}")
 
 
-def _fraction(values: Values, parallelism: Parallelism) -> float:
+def _fraction(values: Values, asked: int, parallelism: Parallelism) -> float:
     """Share of the memory for weights and cache."""
     memory, table = values.target.hardware.memory, values.table
     given: float | None = values.take("mem_fraction_static", least=None)
@@ -177,12 +175,8 @@ def _fraction(values: Values, parallelism: Parallelism) -> float:
     fraction = default_fraction(table, memory, parallelism, drafts)
     if fraction is not None:
         return float(values.derive("mem_fraction_static", fraction, "by the size of the GPU"))
-    size = values.arguments.value("chunked_prefill_size")
-    if size is None:
-        row = table.default("chunked_prefill_size", values.target.hardware, role=values.role)
-        size = row.value if row else LEAST_TOKENS
     # The reserve is settled before the chunk is divided among the ranks; without chunks, by the batch.
-    tokens = size if size > 0 else values.found["max_prefill_tokens"].value
+    tokens = asked if asked > 0 else values.found["max_prefill_tokens"].value
     left = round(1 - (reserve_bytes(memory, parallelism, tokens) + drafts * MIB) / memory, 3)
     if left <= 0:
         values.refusals.append(f"the activations of {tokens:,} tokens leave no memory: lower --chunked-prefill-size")

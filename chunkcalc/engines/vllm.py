@@ -164,7 +164,7 @@ def _batch(values: Values, length: int, chunked: bool, parallelism: Parallelism)
     requests: int = values.take("max_num_seqs")
     free_budget = not values.given("max_num_batched_tokens")
     free_requests = not values.given("max_num_seqs")
-    backend = values.take("all2all_backend") if "all2all-backend" in table.options() else None
+    backend = values.take("all2all_backend")
     low_latency = backend in ("deepep_low_latency", "nixl_ep") and values.arguments.value("enable_expert_parallel")
     if free_budget and low_latency and parallelism.dp > 1 and table.since("0.20.0"):
         budget = values.derive("max_num_batched_tokens", BATCHED_DP_BUDGET, f"all-to-all backend {backend}")

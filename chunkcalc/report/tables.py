@@ -40,7 +40,7 @@ def _pairs(rows: Sequence[tuple[str, str]], width: int) -> str:
     """Name and value per line, long values wrapped under themselves."""
     out = []
     for name, value in rows:
-        wrapped = textwrap.wrap(value, WIDTH - width, break_long_words=False, break_on_hyphens=False) or [""]
+        wrapped = textwrap.wrap(value, WIDTH - width, break_on_hyphens=False) or [""]
         out += [f"{name if not index else '':<{width}}{row}".rstrip() for index, row in enumerate(wrapped)]
     return "\n".join(out)
 
@@ -202,8 +202,8 @@ def engine(found: Inspection) -> str:
 
 
 def _printable(line: str) -> str:
-    """What a command line holds may be anything: no control characters, no endless lines."""
-    return "".join(c if c.isprintable() else "?" for c in line)[: 2 * WIDTH]
+    """What a command line holds may be anything: no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def _explained(value: Value) -> str:
