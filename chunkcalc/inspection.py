@@ -13,6 +13,7 @@ from chunkcalc.engines.command import Command, arguments, locate, model_name, re
 from chunkcalc.engines.reading import Entry, Reading, Target, Value
 from chunkcalc.engines.sglang import running_requests
 from chunkcalc.engines.tables import table
+from chunkcalc.engines.words import Remark
 from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.question import Question
 from chunkcalc.records import Deployment, Hardware, Model
@@ -87,7 +88,7 @@ def _with_memory(
         if isinstance(error, NotModelledError):  # the engine would start
             notes = [*notes, f"no memory figures: {error.what}"]
         else:
-            reading = replace(reading, refusals=(*reading.refusals, error.what))
+            reading = replace(reading, refusals=(*reading.refusals, Remark(error.what, "E23")))
         return Inspection(
             reading=reading, model=model, hardware=hardware, deployment=None,
             kv_tokens=None, max_concurrency=None, notes=tuple(notes),
@@ -149,7 +150,7 @@ def _affordable(reading: Reading, deployment: Deployment, pool: float) -> Readin
     if asked <= max(pool, 0.0):
         return reading
     problem = f"a KV cache of {asked / GIB:,.1f} GiB is more than the {max(pool, 0) / GIB:,.1f} GiB that are left"
-    return replace(reading, refusals=(*reading.refusals, problem))
+    return replace(reading, refusals=(*reading.refusals, Remark(problem, "E19")))
 
 
 def _tokens(reading: Reading, tokens: float) -> int:
@@ -180,16 +181,17 @@ def _judged(reading: Reading, deployment: Deployment, pool: float, tokens: int |
     refusals, differences = list(reading.refusals), list(reading.differences)
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
     if pool <= 0:
-        refusals.append(
+        text = (
             f"no memory is left for the KV cache: the weights take {weights / GIB:.1f} of "
             f"{deployment.hardware.memory / GIB:.1f} GiB per GPU"
         )
+        refusals.append(Remark(text, "E20"))
     elif not holds:
         room = f"{tokens:,} tokens" if tokens is not None else "less than one request"
         text = f"the KV cache holds {room}, not one request of {reading.max_model_len:,}"
         automatic = "max_model_len" in reading.values and reading.values["max_model_len"].source == "derived"
         if reading.table.engine == "vllm" and not automatic:
-            refusals.append(f"{text}: lower --max-model-len")
+            refusals.append(Remark(f"{text}: lower --max-model-len", "E19"))
         else:
-            differences.append(f"{text}: longer requests are turned away")
+            differences.append(Remark(f"{text}: longer requests are turned away", "E19"))
     return replace(reading, refusals=tuple(refusals), differences=tuple(differences))

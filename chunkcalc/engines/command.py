@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chunkcalc.engines.files import as_arguments, read_yaml
 from chunkcalc.engines.grammar import Arguments, Grammar, parse
@@ -46,6 +46,7 @@ class Command(NamedTuple):
     environment : variables set before the program
     serve : whether the model may stand as a word of its own: not for a Python module
     version : by the tag of an image; empty where there is none
+    files : option files that are at hand, by the path that the command line names; others are read
     """
 
     engine: str
@@ -53,6 +54,7 @@ class Command(NamedTuple):
     environment: dict[str, str]
     serve: bool = True
     version: str = ""
+    files: Mapping[str, Mapping[str, Any]] = {}
 
 
 def locate(words: Sequence[str]) -> Command:
@@ -149,23 +151,28 @@ def arguments(command: Command, table: Table) -> Arguments:
     if command.engine == "trtllm":
         path = found.value("extra_llm_api_options")
         if path:
-            overrule(found, read_yaml(str(path)))
+            overrule(found, _options(command, str(path)))
         return found
     for word in command.words:
         if word.startswith("--config="):
-            found.differences.append(f"{word} is ignored: only two words, --config {word[9:]}, are read")
+            found.differ("E04", f"{word} is ignored: only two words, --config {word[9:]}, are read", word)
             found.given.pop("config", None)
     if not command.serve:
-        found.refusals += [f"'{word}' belongs to no flag" for word in found.positional]
+        for word in found.positional:
+            found.refuse("E21", f"'{word}' belongs to no flag", word)
         found.positional.clear()
     return found
+
+
+def _options(command: Command, path: str) -> dict[str, Any]:
+    return dict(command.files[path]) if path in command.files else read_yaml(path)
 
 
 def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
     """vLLM and SGLang: the file stands below the command line, and after the model."""
     words = list(command.words)
     index = words.index("--config")
-    options = read_yaml(words[index + 1])
+    options = _options(command, words[index + 1])
     vllm = command.engine == "vllm"
     below, dropped, model = as_arguments(
         options, grammar.options, underscores=vllm,
@@ -176,14 +183,15 @@ def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
     first = [rest.pop(0)] if rest and not rest[0].startswith("-") else []
     found = parse([*first, *below, *rest], grammar)
     if "--config" in rest:
-        found.refusals.append("--config is given more than once")
+        found.refuse("E14", "--config is given more than once", words[index])
     # A value in both places is no mistake: the command line counts.
     found.differences = parse([*first, *rest], grammar).differences
-    found.differences += [f"'{key}: false' in the file is dropped silently" for key in dropped]
+    for key in dropped:
+        found.differ("E17", f"'{key}: false' in the file is dropped silently", key)
     if model and not found.positional and "model" not in found.given:
         found.positional.append(model)
     elif vllm and command.serve and not first and "model" not in found.given:
-        found.refusals.append("with --config the model must stand right after serve, or in the file")
+        found.refuse("E21", "with --config the model must stand right after serve, or in the file", words[index])
     return found
 
 

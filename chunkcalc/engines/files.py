@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from chunkcalc.engines.words import placed
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import MAX_BYTES
 
@@ -74,20 +75,21 @@ def as_arguments(
     dropped: list[str] = []
     model = ""
     for key, value in options.items():
-        name = key.replace("_", "-") if underscores else key
+        name = key.replace("_", "-") if underscores else str(key)
+        flag = placed(f"--{name}", key)
         if name == "model" and underscores:
             model = str(value)
         elif value is True:
-            out.append(f"--{name}")
+            out.append(flag)
         elif value is False:
             if kinds.get(name) == "bool" and negates and name == key:
-                out.append(f"--no-{name}")
+                out.append(placed(f"--no-{name}", key))
             elif kinds.get(name) == "bool":
                 dropped.append(key)
         elif isinstance(value, list):
-            out += [f"--{name}", *(str(each) for each in value)] if value else []
+            out += [flag, *(str(each) for each in value)] if value else []
         elif isinstance(value, dict):
-            out += [f"--{name}", json.dumps(value, default=str)]
+            out += [flag, json.dumps(value, default=str)]
         else:
-            out.append(f"--{name}={value}")
+            out.append(placed(f"{flag}={value}", key))
     return out, dropped, model

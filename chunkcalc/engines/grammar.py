@@ -15,16 +15,18 @@ from typing import Any, NamedTuple
 
 from chunkcalc.engines.literals import Parse, loose
 from chunkcalc.engines.literals import value as value_of
+from chunkcalc.engines.words import Remark, placed
 
 DEEPEST = 16  # of dotted keys
 
 
 class Given(NamedTuple):
-    """A value as it was given: parsed, as text, and under which spelling."""
+    """A value as it was given: parsed, as text, under which spelling, and by which word."""
 
     value: Any
     text: str
     flag: str
+    word: str = ""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,24 @@ class Arguments:
     refusals: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+
+    def refuse(self, rule: str, text: str, word: str = "") -> None:
+        """Note what the engine's own parser would refuse.
+
+        Parameters
+        ----------
+        rule, text, word : as in `Remark`
+        """
+        self.refusals.append(Remark(text, rule, word))
+
+    def differ(self, rule: str, text: str, word: str = "") -> None:
+        """Note what the engine would silently read otherwise than it looks.
+
+        Parameters
+        ----------
+        rule, text, word : as in `Remark`
+        """
+        self.differences.append(Remark(text, rule, word))
 
     def value(self, name: str) -> Any:
         """The value given for a field; None where there is none.
@@ -89,6 +109,7 @@ def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
     out = Arguments()
     spellings = _spellings(grammar)
     dotted: dict[str, dict[str, Any]] = {}
+    places: dict[str, str] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -105,28 +126,36 @@ def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
             names, equals, attached = [flag[:2]], "=", flag[2:]  # -O3
         if len(names) != 1:
             if names:
-                out.refusals.append(f"{flag} is ambiguous: it could be {', '.join(sorted(names)[:4])}")
+                out.refuse("E15", f"{flag} is ambiguous: it could be {', '.join(sorted(names)[:4])}", word)
             else:
-                out.unknown.append(flag)
+                out.unknown.append(placed(flag, word))
             while rest and not equals and not _is_flag(rest[0]):
                 rest.pop(0)
             continue
         target, positive = spellings[names[0]]
+        _note_abbreviation(out, flag, names[0], word, grammar)
         if dot:
             value = attached if equals else (rest.pop(0) if rest else None)
-            _set_key(dotted.setdefault(target, {}), out, path, value, f"{flag}.{path}", grammar)
+            _set_key(dotted.setdefault(target, {}), out, path, value, placed(f"{flag}.{path}", word), grammar)
+            places.setdefault(target, word)
             continue
         taken = [attached] if equals else _take(rest, grammar.options[target])
-        _store(out, target, flag, taken, bool(equals), positive, grammar)
+        _store(out, target, placed(flag, word), taken, bool(equals), positive, grammar)
     for name, tree in dotted.items():
         key = name.replace("-", "_")
         if grammar.options[name] not in ("json", "text"):
-            out.refusals.append(f"--{name} has no keys")
+            out.refuse("E21", f"--{name} has no keys", places[name])
             continue
         if key in out.given:
-            out.differences.append(f"--{name}.KEY replaces the whole value of --{name}, it is not merged into it")
-        out.given[key] = Given(tree, json.dumps(tree), f"--{name}")
+            text = f"--{name}.KEY replaces the whole value of --{name}, it is not merged into it"
+            out.differ("E14", text, places[name])
+        out.given[key] = Given(tree, json.dumps(tree), f"--{name}", places[name])
     return out
+
+
+def _note_abbreviation(out: Arguments, flag: str, name: str, word: str, grammar: Grammar) -> None:
+    if len(flag) > len("--tp") and len(_written(flag, grammar)) < len(name):
+        out.differ("E15", f"{flag} is read as {name}, until another flag begins like it: write it out", word)
 
 
 def _spellings(grammar: Grammar) -> dict[str, tuple[str, bool]]:
@@ -153,12 +182,16 @@ def _is_flag(word: str) -> bool:
 
 def _names(flag: str, spellings: Mapping[str, Any], grammar: Grammar) -> list[str]:
     """The spellings that a flag may stand for: itself, or those it begins."""
-    written = flag.replace("_", "-") if grammar.underscores and flag.startswith("--") else flag
+    written = _written(flag, grammar)
     if written in spellings:
         return [written]
     if not grammar.prefixes or not written.startswith("--"):
         return []
     return [each for each in spellings if each.startswith(written)]
+
+
+def _written(flag: str, grammar: Grammar) -> str:
+    return flag.replace("_", "-") if grammar.underscores and flag.startswith("--") else flag
 
 
 def _take(rest: list[str], kind: str) -> list[str]:
@@ -178,37 +211,39 @@ def _store(
     kind = grammar.options[name]
     text = " ".join(taken)
     if kind in ("switch", "bool") and attached:
-        out.refusals.append(f"{flag}={text}: this flag takes no value")
+        out.refuse("E03", f"{flag}={text}: this flag takes no value", flag)
         return
     if not taken and kind not in ("switch", "bool", "boolvalue") and not kind.endswith("?"):
-        out.refusals.append(f"{flag} needs a value")
+        out.refuse("E21", f"{flag} needs a value", flag)
         return
     try:
         value = value_of(kind.rstrip("?"), taken, positive, grammar.human)
     except ValueError as error:
-        out.refusals.append(f"{flag} {text[:60]}: {error}")
+        rule = "E05" if "suffix" in str(error) else "E21"
+        out.refuse(rule, f"{flag} {text[:60]}: {error}", flag)
         return
     key = name.replace("-", "_")
     if key in out.given and out.given[key].value != value:
-        out.differences.append(f"--{name} is given more than once: the last, {text or value}, counts")
-    out.given[key] = Given(value, text, flag)
+        out.differ("E14", f"--{name} is given more than once: the last, {text or value}, counts", flag)
+    out.given[key] = Given(value, text, str(flag), flag)
 
 
 def _set_key(tree: dict[str, Any], out: Arguments, path: str, value: str | None, flag: str, grammar: Grammar) -> None:
     """`--name.a.b value` sets a key; `--name.a+ x,y` appends to a list."""
     *parents, last = path.split(".")
     if value is None or len(parents) > DEEPEST:
-        out.refusals.append(f"{flag[:60]} needs a value" if value is None else f"{flag[:60]}: nested too deeply")
+        problem = f"{flag[:60]} needs a value" if value is None else f"{flag[:60]}: nested too deeply"
+        out.refuse("E21", problem, flag)
         return
     node: Any = tree
     for parent in parents:
         node = node.setdefault(parent, {})
         if not isinstance(node, dict):
-            out.refusals.append(f"{flag}: '{parent}' is already a value")
+            out.refuse("E21", f"{flag}: '{parent}' is already a value", flag)
             return
     if not last.endswith("+"):
         node[last] = loose(value, grammar.human)
     elif isinstance(node.setdefault(last[:-1], []), list):
         node[last[:-1]].extend(value.split(","))
     else:
-        out.refusals.append(f"{flag}: '{last[:-1]}' is not a list")
+        out.refuse("E21", f"{flag}: '{last[:-1]}' is not a list", flag)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.tables import Table
+from chunkcalc.engines.words import Remark
 from chunkcalc.records import Hardware, Parallelism
 
 Entry = Literal["server", "offline"]
@@ -83,10 +84,48 @@ class Values:
         self.arguments, self.table, self.target, self.role = arguments, table, target, role
         self.found: dict[str, Value] = {}
         self.refusals = list(arguments.refusals)
-        no_flag = f"is not a flag of {table.engine} {table.read}"
-        self.refusals += [f"{flag[:60]} {no_flag}" for flag in arguments.unknown[:MOST_UNKNOWN]]
+        for flag in arguments.unknown[:MOST_UNKNOWN]:
+            known = table.span(flag)
+            spans = f": {table.engine} {known} has it" if known else ""
+            self.refusals.append(
+                Remark(f"{flag[:60]} is not a flag of {table.engine} {table.read}{spans}", "E03", flag)
+            )
         self.differences = list(arguments.differences)
         self.notes: list[str] = []
+
+    def refuse(self, rule: str, text: str, *names: str) -> None:
+        """Note what the engine refuses at start.
+
+        Parameters
+        ----------
+        rule : of the catalogue
+        text : the sentence
+        names : the fields it concerns; the first that was given is to blame
+        """
+        self.refusals.append(Remark(text, rule, self._word(names)))
+
+    def differ(self, rule: str, text: str, *names: str) -> None:
+        """Note what the engine silently does otherwise than is written.
+
+        Parameters
+        ----------
+        rule, text, names : as for `refuse`
+        """
+        self.differences.append(Remark(text, rule, self._word(names)))
+
+    def strangers(self, words: Iterable[str]) -> None:
+        """Refuse words that belong to no flag.
+
+        Parameters
+        ----------
+        words : the words
+        """
+        for word in list(words)[:1]:
+            self.refusals.append(Remark(f"'{word}' belongs to no flag", "E21", word))
+
+    def _word(self, names: Iterable[str]) -> str:
+        given = self.arguments.given
+        return next((given[name].word for name in names if name in given), "")
 
     def take(self, name: str, default: Any = None, rule: str = "default", least: float | None = 1) -> Any:
         """The value given, else the table's default, else `default`.
@@ -102,7 +141,7 @@ class Values:
             self.found[name] = Value(given.value, "given", given.flag)
             number = isinstance(given.value, (int, float)) and not isinstance(given.value, bool)
             if number and least is not None and not given.value >= least:
-                self.refusals.append(f"{given.flag} {given.value}: must be at least {least:g}")
+                self.refuse("E21", f"{given.flag} {given.value}: must be at least {least:g}", name)
                 return self.derive(name, least, "smallest that is accepted, to go on")
             return given.value
         row = self.table.default(name, self.target.hardware, self.target.entry, self.role)
@@ -150,12 +189,12 @@ class Values:
         if length == -1 and self.table.options().get(name.replace("_", "-")) == "auto":
             return int(self.derive(name, longest, "auto: the longest that fits"))
         if length < 1:
-            self.refusals.append(f"{flag} {length}: must be at least 1")
+            self.refuse("E21", f"{flag} {length}: must be at least 1", name)
             return int(self.derive(name, longest, "to go on"))
         if length > longest and longer:
-            self.differences.append(f"{flag} {length:,} is beyond the model's own {longest:,}")
+            self.differ("E22", f"{flag} {length:,} is beyond the model's own {longest:,}", name)
         elif length > longest:
-            self.refusals.append(f"{flag} {length:,} exceeds the model's {longest:,}")
+            self.refuse("E22", f"{flag} {length:,} exceeds the model's {longest:,}", name)
         return length
 
     def format(self, name: str, known: Mapping[str, str]) -> str | None:
@@ -197,6 +236,5 @@ class Values:
         for name in names:
             given = self.arguments.given.get(name)
             if given is not None and given.text.strip()[-1:] in tuple(decimal):
-                self.differences.append(
-                    f"{given.flag} {given.text} is {given.value:,}; the power of two is written {binary(given.text)}"
-                )
+                text = f"{given.flag} {given.text} is {given.value:,}; the power of two is written {binary(given.text)}"
+                self.differ("E05", text, name)

@@ -51,7 +51,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     values = Values(arguments, table, target, role="" if mode in (None, "null") else str(mode))
     values.suffixes("kMG", "{}i".format, "context_length", "max_total_tokens", "max_prefill_tokens")
     model = str(values.take("model_path") or next(iter(arguments.positional), ""))
-    values.refusals += [f"'{word}' belongs to no flag" for word in arguments.positional[1:]]
+    values.strangers(arguments.positional[1:])
     longer = target.environment.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "").lower() in ("1", "true")
     length = values.length("context_length", longer or values.given("json_model_override_args"))
     parallelism = _parallelism(values)
@@ -80,7 +80,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
     interval = values.take("prefill_decode_interval", 0, "off", least=0)
     if mixed and requests >= chunk:
-        values.differences.append(f"{requests:,} running decodes take the whole chunk of {chunk:,}")
+        values.differ("E25", f"{requests:,} running decodes take the whole chunk of {chunk:,}", "chunked_prefill_size")
     return Reading(
         table=table, entry=target.entry, model=model, values=values.found,
         budget=chunk, chunk=chunk, chunk_full=max(0, chunk - requests) if mixed else chunk,
@@ -112,15 +112,16 @@ def _parallelism(values: Values) -> Parallelism:
     replicas: int = values.take("dp_size", 1)
     ranks = values.take("attn_dp_size") or (replicas if values.take("enable_dp_attention") else 1)
     if replicas > 1 and ranks == 1:
-        values.differences.append(
+        text = (
             f"--dp-size {replicas} without attention data parallelism starts {replicas} independent replicas: "
             "the figures are those of one"
         )
+        values.differ("E25", text, "dp_size")
     if tp % ranks:
-        values.refusals.append(f"{ranks} attention ranks do not divide --tp-size {tp}")
+        values.refuse("E23", f"{ranks} attention ranks do not divide --tp-size {tp}", "dp_size", "attn_dp_size")
         ranks = 1
     if tp % ep:
-        values.refusals.append(f"--ep-size {ep} does not divide --tp-size {tp}")
+        values.refuse("E23", f"--ep-size {ep} does not divide --tp-size {tp}", "ep_size")
         ep = 1
     return Parallelism(tp=tp // ranks, dp=ranks, pp=pp, ep=ep)
 
@@ -131,7 +132,8 @@ def _mixed(values: Values) -> bool:
     algorithm = values.arguments.value("speculative_algorithm")
     able = MIXES_WITH_DRAFTS if values.table.since("0.5.19") else frozenset()
     if algorithm and str(algorithm).upper() not in able:
-        values.differences.append(f"--enable-mixed-chunk is switched off by speculative algorithm {algorithm}")
+        text = f"--enable-mixed-chunk is switched off by speculative algorithm {algorithm}"
+        values.differ("E18", text, "enable_mixed_chunk")
         values.derive("enable_mixed_chunk", False, "speculative decoding")
         return False
     return True
@@ -141,16 +143,19 @@ def _chunk(values: Values, size: int, ranks: int, length: int) -> int:
     """Prompt tokens of a step on one rank, of the `size` asked for."""
     most: int = values.take("max_prefill_tokens")
     if size <= 0:
-        values.differences.append("chunked prefill is off: a prompt runs whole and stalls every decode until it ends")
+        text = "chunked prefill is off: a prompt runs whole and stalls every decode until it ends"
+        values.differ("E24", text, "chunked_prefill_size")
         return int(values.derive("chunked_prefill_size", max(most, length), "off: whole prompts"))
     if ranks > 1:
         rule = f"divided by {ranks} attention ranks"
-        values.differences.append(f"a chunk of {size:,} is {rule}: {size // ranks:,} each (only a log line says so)")
+        text = f"a chunk of {size:,} is {rule}: {size // ranks:,} each (only a log line says so)"
+        values.differ("E06", text, "chunked_prefill_size", "dp_size", "attn_dp_size")
         size = values.derive("chunked_prefill_size", max(1, size // ranks), rule)
     if most < size and values.given("max_prefill_tokens"):
-        values.differences.append(
+        text = (
             f"--max-prefill-tokens {most:,} does not shorten the chunk of {size:,}: it only keeps further prompts out"
         )
+        values.differ("E25", text, "max_prefill_tokens")
     return size
 
 
@@ -159,7 +164,9 @@ def _check_page(values: Values, asked: int, page: int) -> None:
     size = asked if asked <= 0 else values.found["chunked_prefill_size"].value
     skipped = values.table.since("0.5.3") and (size <= 0 or values.role == "decode")
     if page > 1 and size % page and not skipped:
-        values.refusals.append(f"a chunk of {size:,} is not a multiple of --page-size {page}")
+        values.refuse(
+            "E07", f"a chunk of {size:,} is not a multiple of --page-size {page}", "chunked_prefill_size", "page_size"
+        )
 
 
 def _fraction(values: Values, asked: int, parallelism: Parallelism) -> float:
@@ -169,7 +176,7 @@ def _fraction(values: Values, asked: int, parallelism: Parallelism) -> float:
     if given is not None and 0 < given < 1:
         return given
     if given is not None:
-        values.refusals.append(f"--mem-fraction-static {given:g}: must lie between 0 and 1")
+        values.refuse("E21", f"--mem-fraction-static {given:g}: must lie between 0 and 1", "mem_fraction_static")
     algorithm = str(values.arguments.value("speculative_algorithm") or "").upper()
     drafts = 0 if algorithm in ("", "NGRAM") or table.since("0.5.16") else 6144 if algorithm == "STANDALONE" else 2048
     fraction = default_fraction(table, memory, parallelism, drafts)
@@ -179,7 +186,11 @@ def _fraction(values: Values, asked: int, parallelism: Parallelism) -> float:
     tokens = asked if asked > 0 else values.found["max_prefill_tokens"].value
     left = round(1 - (reserve_bytes(memory, parallelism, tokens) + drafts * MIB) / memory, 3)
     if left <= 0:
-        values.refusals.append(f"the activations of {tokens:,} tokens leave no memory: lower --chunked-prefill-size")
+        values.refuse(
+            "E20",
+            f"the activations of {tokens:,} tokens leave no memory: lower --chunked-prefill-size",
+            "chunked_prefill_size",
+        )
         left = 0.01
     return float(values.derive("mem_fraction_static", left, f"what the activations of {tokens:,} tokens leave"))
 

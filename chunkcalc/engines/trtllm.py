@@ -57,18 +57,18 @@ def overrule(arguments: Arguments, options: dict[str, Any]) -> None:
                 if (key, inner) not in _NESTED:
                     arguments.unread.append(f"{key}.{inner}")
                 elif each is not None:
-                    _put(arguments, _NESTED[key, inner], each)
+                    _put(arguments, _NESTED[key, inner], inner, each)
         elif key not in _READ:
             arguments.unread.append(key)
         elif value is not None:
-            _put(arguments, key, value)
+            _put(arguments, str(key), key, value)
 
 
-def _put(arguments: Arguments, field: str, value: Any) -> None:
+def _put(arguments: Arguments, field: str, key: str, value: Any) -> None:
     before = arguments.given.get(field)
     if before is not None and before.value != value and before.flag.startswith("--"):
-        arguments.differences.append(f"the YAML options overrule {before.flag} {before.text}: {value}")
-    arguments.given[field] = Given(value, str(value), f"{field} (YAML)")
+        arguments.differ("E12", f"the YAML options overrule {before.flag} {before.text}: {value}", before.word)
+    arguments.given[field] = Given(value, str(value), f"{field} (YAML)", key)
 
 
 def read(arguments: Arguments, table: Table, target: Target) -> Reading:
@@ -82,8 +82,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     """
     values = Values(arguments, table, target)
     _whole_numbers(values)
-    if len(arguments.positional) > 1:
-        values.refusals.append(f"'{arguments.positional[1]}' belongs to no flag")
+    values.strangers(arguments.positional[1:])
     length = values.length("max_seq_len", longer=True)
     tp: int = values.take("tensor_parallel_size", 1)
     pp: int = values.take("pipeline_parallel_size", 1)
@@ -92,23 +91,24 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     budget: int = values.take("max_num_tokens")
     requests: int = values.take("max_batch_size")
     if tp % ep:
-        values.refusals.append(f"moe_expert_parallel_size {ep} does not divide {tp} GPUs")
+        values.refuse("E23", f"moe_expert_parallel_size {ep} does not divide {tp} GPUs", "moe_expert_parallel_size")
         ep = 1
     chunked = bool(values.take("enable_chunked_prefill"))
     values.take("tokens_per_block")
     values.take("max_tokens")
     drafts: int = values.take("draft_tokens", 0, "off", least=0)
     if not chunked and budget < length:
-        values.differences.append(
+        text = (
             f"without chunked prefill a prompt above {budget:,} tokens is refused, though the context allows {length:,}"
         )
+        values.differ("E12", text, "max_num_tokens", "max_seq_len")
     if requests > budget:
-        values.differences.append(f"max_batch_size {requests:,} exceeds max_num_tokens {budget:,} (warned only)")
+        text = f"max_batch_size {requests:,} exceeds max_num_tokens {budget:,} (warned only)"
+        values.differ("E02", text, "max_batch_size", "max_num_tokens")
     full = budget - requests * (1 + drafts)
     if full <= 0:
-        values.differences.append(
-            f"{requests:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
-        )
+        text = f"{requests:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
+        values.differ("E25", text, "max_num_tokens", "max_batch_size")
     if arguments.unread:
         more = ", ..." if len(arguments.unread) > MOST_UNREAD else ""
         values.notes.append(f"YAML options that play no part here: {', '.join(arguments.unread[:MOST_UNREAD])}{more}")
@@ -117,7 +117,8 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     kv = values.format("kv_cache_dtype", KV)
     fraction = values.take("free_gpu_memory_fraction", least=None)
     if not 0 < fraction < 1:
-        values.refusals.append(f"free_gpu_memory_fraction {fraction:g}: must lie between 0 and 1")
+        text = f"free_gpu_memory_fraction {fraction:g}: must lie between 0 and 1"
+        values.refuse("E21", text, "free_gpu_memory_fraction")
         fraction = 0.9
     return Reading(
         table=table, entry=target.entry, model=next(iter(arguments.positional), ""), values=values.found,
@@ -139,12 +140,12 @@ def _whole_numbers(values: Values) -> None:
     for name in ("enable_chunked_prefill", "enable_attention_dp"):
         given = values.arguments.given.get(name)
         if given is not None and not isinstance(given.value, bool):
-            values.refusals.append(f"{given.flag} is {given.value!r:.40}, neither true nor false")
+            values.refuse("E21", f"{given.flag} is {given.value!r:.40}, neither true nor false", name)
             del values.arguments.given[name]
 
 
 def _must_be(values: Values, name: str, what: str, suits: Callable[[Any], bool]) -> None:
     given = values.arguments.given.get(name)
     if given is not None and (isinstance(given.value, bool) or not suits(given.value)):
-        values.refusals.append(f"{given.flag} is {str(given.value)[:40]!r}, not {what}")
+        values.refuse("E21", f"{given.flag} is {str(given.value)[:40]!r}, not {what}", name)
         del values.arguments.given[name]

@@ -19,6 +19,7 @@ HUMAN = suffixed(
     frozenset("kmgt"),
     "write a whole number, 8k (8,000) or 8K (8,192)",
 )
+DRAFT_FIELDS = ("speculative_config", "spec_tokens", "num_speculative_tokens")
 MOST_DRAFTS = 64  # of a step: more is a mistake
 BATCHED_DP_BUDGET = 256  # config/scheduler.py: DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP
 V0_LONG_CONTEXT = 32768  # 0.6.6 chunks prompts of its own accord above this context
@@ -72,7 +73,8 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     _others(values)
     fraction = values.take("gpu_memory_utilization", least=None)
     if not 0 < fraction <= 1:
-        values.refusals.append(f"--gpu-memory-utilization {fraction:g}: must be above 0 and at most 1")
+        text = f"--gpu-memory-utilization {fraction:g}: must be above 0 and at most 1"
+        values.refuse("E21", text, "gpu_memory_utilization")
         fraction = values.derive("gpu_memory_utilization", 0.9, "to go on")
     threshold = _pace(values, budget)
     _check(values, budget, requests, length, chunked, threshold)
@@ -80,9 +82,8 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     budget = values.take("max_num_scheduled_tokens", scheduled, "the whole budget")
     full = budget - slots - active * (1 + drafts + slots)
     if full <= 0:
-        values.differences.append(
-            f"{active:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
-        )
+        text = f"{active:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
+        values.differ("E10" if drafts else "E25", text, "max_num_batched_tokens", "max_num_seqs")
     if drafts:
         values.notes.append("memory and time of the draft model are left out")
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
@@ -138,9 +139,8 @@ def _model(values: Values) -> str:
     positional = values.arguments.positional
     named = values.arguments.value("model")
     if positional and named and positional[0] != named:
-        values.differences.append(f"the model is named twice: {positional[0]} counts, --model {named} does not")
-    if len(positional) > 1:
-        values.refusals.append(f"'{positional[1]}' belongs to no flag")
+        values.differ("E14", f"the model is named twice: {positional[0]} counts, --model {named} does not", "model")
+    values.strangers(positional[1:])
     return str(positional[0] if positional else named or "")
 
 
@@ -151,7 +151,8 @@ def _chunked(values: Values, length: int) -> bool:
         return bool(values.take("enable_chunked_prefill", automatic, f"V0: on above {V0_LONG_CONTEXT:,} of context"))
     chunked = bool(values.take("enable_chunked_prefill", True, "on for models that support it"))
     if not chunked and not table.since("0.11.2"):
-        values.differences.append(f"vLLM {table.read} chunks prompts even with --no-enable-chunked-prefill (V1)")
+        text = f"vLLM {table.read} chunks prompts even with --no-enable-chunked-prefill (V1)"
+        values.differ("E24", text, "enable_chunked_prefill")
         values.derive("enable_chunked_prefill", True, "V1 always chunks")
         return True
     return chunked
@@ -186,31 +187,33 @@ def _batch(values: Values, length: int, chunked: bool, parallelism: Parallelism)
 def _check(values: Values, budget: int, requests: int, length: int, chunked: bool, threshold: int) -> None:
     """The engine's own checks at start (config/scheduler.py)."""
     if not chunked and budget < length:
-        values.refusals.append(
+        text = (
             f"a budget of {budget:,} is below the context of {length:,} and chunked prefill is off: "
             "raise --max-num-batched-tokens or lower --max-model-len"
         )
+        values.refuse("E01", text, "max_num_batched_tokens", "max_model_len", "enable_chunked_prefill")
     if budget < requests:
-        values.refusals.append(f"--max-num-batched-tokens {budget:,} is below --max-num-seqs {requests:,}")
+        text = f"--max-num-batched-tokens {budget:,} is below --max-num-seqs {requests:,}"
+        values.refuse("E02", text, "max_num_batched_tokens", "max_num_seqs")
     if threshold > length and values.table.since("0.27.0"):
-        values.refusals.append(f"--long-prefill-token-threshold {threshold:,} exceeds the context of {length:,}")
+        text = f"--long-prefill-token-threshold {threshold:,} exceeds the context of {length:,}"
+        values.refuse("E16", text, "long_prefill_token_threshold")
     if budget > requests * length:
-        values.differences.append(
-            f"a budget of {budget:,} is more than {requests:,} requests of {length:,} tokens can fill (warned only)"
-        )
+        text = f"a budget of {budget:,} is more than {requests:,} requests of {length:,} tokens can fill (warned only)"
+        values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs")
     for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
         if (values.take(name) or 1) != 1 and values.table.since("0.8.0"):
             flag = f"--{name.replace('_', '-')}"
             if values.table.since("0.11.2"):
-                values.refusals.append(f"{flag} other than 1: concurrent partial prefills are not supported")
+                values.refuse("E03", f"{flag} other than 1: concurrent partial prefills are not supported", name)
             else:
-                values.differences.append(f"{flag} other than 1 falls back to the V0 engine, with other defaults")
+                values.differ("E03", f"{flag} other than 1 falls back to the V0 engine, with other defaults", name)
 
 
 def _draft_config(values: Values) -> dict[str, Any]:
     config: Any = values.take("speculative_config")
     if config is not None and not (isinstance(config, dict) and config):
-        values.refusals.append("--speculative-config is not a mapping of settings")
+        values.refuse("E21", "--speculative-config is not a mapping of settings", "speculative_config")
     config = dict(config) if isinstance(config, dict) else {}
     for key, flag in (("method", "spec_method"), ("model", "spec_model"), ("num_speculative_tokens", "spec_tokens")):
         if values.take(flag) is not None:
@@ -225,24 +228,28 @@ def _speculation(values: Values, budget: int, requests: int) -> tuple[int, int, 
     table = values.table
     active: int = values.take("max_num_active_seqs") or requests
     if active > requests:
-        values.refusals.append(f"--max-num-active-seqs {active:,} exceeds --max-num-seqs {requests:,}")
+        text = f"--max-num-active-seqs {active:,} exceeds --max-num-seqs {requests:,}"
+        values.refuse("E21", text, "max_num_active_seqs")
     config = _draft_config(values)
     drafts = config.get("num_speculative_tokens") or 0
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= MOST_DRAFTS:
-        values.refusals.append(f"num_speculative_tokens is {drafts!r:.30}: must be a whole number up to {MOST_DRAFTS}")
+        text = f"num_speculative_tokens is {drafts!r:.30}: must be a whole number up to {MOST_DRAFTS}"
+        values.refuse("E21", text, *DRAFT_FIELDS)
         drafts = 0
     if not drafts:
         return 0, 0, budget, active
     least = requests * (drafts + 1)
     if values.arguments.value("enable_lora") and table.since("0.11.2") and budget < least:
-        values.refusals.append(f"with LoRA, {drafts} draft tokens for {requests:,} requests need {least:,} tokens")
+        text = f"with LoRA, {drafts} draft tokens for {requests:,} requests need {least:,} tokens"
+        values.refuse("E10", text, "max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
     method = _method(config)
     slots = _slots(method, drafts, bool(config.get("parallel_drafting")), table)
     if not table.since("0.28.0"):
         return drafts, 0, _less_slots(values, budget, slots, requests), active
     lookahead = drafts + (method == "dflash") if method != "ngram" else 0
     if budget <= (lookahead if table.since("0.33.0") else slots):
-        values.refusals.append(f"a budget of {budget:,} has no room for {drafts} draft tokens")
+        text = f"a budget of {budget:,} has no room for {drafts} draft tokens"
+        values.refuse("E10", text, "max_num_batched_tokens", *DRAFT_FIELDS)
     if table.since("0.33.0") and method in ("dflash", "dspark") and budget // lookahead < active:
         active = int(values.derive("max_num_active_seqs", max(1, budget // lookahead), f"draft pass of {method}"))
     return drafts, slots, budget, active
@@ -260,9 +267,10 @@ def _less_slots(values: Values, budget: int, slots: int, requests: int) -> int:
         "raise --max-num-batched-tokens or lower --max-num-seqs"
     )
     if values.table.since("0.20.0"):
-        values.refusals.append(problem)
+        values.refuse("E10", problem, "max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
     else:
-        values.differences.append(f"nothing can be scheduled: {problem}")
+        text = f"nothing can be scheduled: {problem}"
+        values.differ("E10", text, "max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
     return budget
 
 

@@ -60,6 +60,21 @@ class Table:
         kinds = ((name, _kind(entry, self.order)) for name, entry in listed.items())
         return {name: kind for name, kind in kinds if kind}
 
+    def span(self, flag: str) -> str:
+        """Which versions have a flag; empty where none has.
+
+        Parameters
+        ----------
+        flag : as written, with its dashes
+        """
+        name = flag.lstrip("-").replace("_", "-" if self.engine != "trtllm" else "_").removeprefix("no-")
+        entry = _options(self.engine)["options"].get(name)
+        if entry is None:
+            return ""
+        spans = [part.partition(" ")[2] for part in entry.split(", ")]
+        first, last = spans[0].split("-")[0], spans[-1].split("-")[-1]
+        return f"{first or 'before'} to {last or 'now'}" if first else f"up to {last}" if last else ""
+
     def aliases(self) -> Mapping[str, str]:
         """Other spelling, with its dashes -> name without dashes."""
         found: Mapping[str, str] = _options(self.engine)["aliases"]
