@@ -13,7 +13,7 @@ from chunkcalc.engines.grammar import Arguments, Grammar, parse
 from chunkcalc.engines.reading import Reading, Target
 from chunkcalc.engines.sglang import grammar as sglang_grammar
 from chunkcalc.engines.sglang import read as read_sglang
-from chunkcalc.engines.tables import VERSION, Table
+from chunkcalc.engines.tables import Table
 from chunkcalc.engines.trtllm import grammar as trtllm_grammar
 from chunkcalc.engines.trtllm import overrule
 from chunkcalc.engines.trtllm import read as read_trtllm
@@ -78,7 +78,7 @@ def locate(words: Sequence[str]) -> Command:
             environment[assignment[1]] = assignment[2]
         elif index and words[index - 1] == "cd":
             continue
-        elif _engine_of(word):
+        elif engine_of(word):
             return _from(words[index:], environment)
     raise ChunkcalcError(
         "no engine found", "command line",
@@ -100,9 +100,32 @@ def _unquoted(words: Sequence[str]) -> list[str]:
     return out
 
 
-def _engine_of(word: str) -> str | None:
+def version_of_image(image: str) -> str:
+    """The engine's version by the tag of its image; empty where the tag says nothing of it.
+
+    Parameters
+    ----------
+    image : as written, such as `lmsysorg/sglang:v0.5.3-cu126`
+    """
+    path, _, tag = image.partition("@")[0].rpartition(":")
+    if not path or "/" in tag or "lmcache" in path or engine_of(image) is None:
+        return ""
+    named = re.search(r"(?:vllm|sglang)[_-]v?(\d+\.\d+[\w.]*)", tag)
+    match = re.match(r"v?(\d+(?:\.\d+){1,3}(?:[.-]?(?:post|rc|dev|a|b)\d+)*)", named[1] if named else tag)
+    return match[1] if match else ""
+
+
+def engine_of(word: str) -> str | None:
+    """The engine that a program, a Python module or an image names; None for any other word.
+
+    Parameters
+    ----------
+    word : the word
+    """
     name = PurePosixPath(word).name
     image, colon, _ = name.partition("@")[0].partition(":")
+    if image == "release" and "tensorrt-llm/" in word:
+        return "trtllm"
     return PROGRAMS.get(name) or (IMAGES.get(image) if colon or "@" in name or "vllm-openai" in name else None)
 
 
@@ -111,15 +134,14 @@ def _from(words: Sequence[str], environment: dict[str, str]) -> Command:
     cut = next((index for index, word in enumerate(words) if word in SHELL), len(words))
     rest = list(words[:cut])
     program = rest.pop(0)
-    engine = _engine_of(program) or ""
+    engine = engine_of(program) or ""
     version = ""
     while True:
-        tag = PurePosixPath(program).name.partition(":")[2]
-        version = tag if VERSION.fullmatch(tag) else version
+        version = version_of_image(program) or version
         launcher = rest[:2]
         if launcher and PurePosixPath(launcher[0]).name.startswith("python") and launcher[1:] == ["-m"]:
             rest = rest[2:]
-        if not rest or _engine_of(rest[0]) != engine:
+        if not rest or engine_of(rest[0]) != engine:
             break
         program = rest.pop(0)
     if rest and rest[0] in OTHER_SUBCOMMANDS:

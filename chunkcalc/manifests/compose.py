@@ -1,0 +1,86 @@
+"""docker-compose services."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from chunkcalc.engines.words import Word
+from chunkcalc.manifests.configs import Configs, composed
+from chunkcalc.manifests.containers import Box, Placed
+from chunkcalc.manifests.expand import templates
+from chunkcalc.manifests.nodes import Node
+from chunkcalc.manifests.scope import Scope
+from chunkcalc.manifests.shell import run_dry
+
+
+def services(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
+    """The services of a compose file.
+
+    Parameters
+    ----------
+    root : the document
+    configs : of its file
+    """
+    for name, node in root.mapping("services").items():
+        if not isinstance(node.value, dict) or (node.get("image") is None and node.get("build") is None):
+            continue
+        scope = Scope((("", root), ("services", root.value["services"]), (name, node)))
+        own = {key: composed(str(value), {}) for key, value in configs.variables(node).items()}
+        entry = node.get("entrypoint")
+        box = Box(
+            _words(entry) if entry is not None else None, _words(node.get("command")),
+            composed(node.string("image"), {}), own, configs, node, prepared=lambda text: templates(composed(text, {})),
+        )  # fmt: skip
+        yield scope, box
+
+
+def is_compose(root: Node) -> bool:
+    """Whether a document is a compose file.
+
+    Parameters
+    ----------
+    root : the document
+    """
+    return root.get("apiVersion") is None and any(
+        node.get("image") is not None or node.get("build") is not None for node in root.mapping("services").values()
+    )
+
+
+def _words(node: Node | None) -> tuple[Word, ...]:
+    """A list, or a text that compose splits itself, without a shell."""
+    if node is None or node.value is None:
+        return ()
+    if isinstance(node.value, list):
+        return tuple(Word(templates(composed(n.text, {})), n.line, n.pointer) for n in node.value)
+    placed = Placed(node, lambda text: templates(composed(text, {})))
+    lines = run_dry(placed.text.replace("\n", " "), placed, {}).lines
+    return tuple(word for line in lines for word in line.words)
+
+
+def gpus(node: Node) -> int | None:
+    """GPUs of a service; None where it takes all or does not say.
+
+    Parameters
+    ----------
+    node : the service
+    """
+    devices = [*node.items("deploy", "resources", "reservations", "devices"), *node.items("gpus")]
+    for device in devices:
+        if device.items("device_ids"):
+            return len(device.items("device_ids"))
+        count = device.string("count")
+        if count.isdigit():
+            return int(count)
+    listed = next(
+        (text for text in _environment(node) if re.fullmatch(r"(CUDA|NVIDIA|HIP)_VISIBLE_DEVICES=\d[\d,]*", text)), ""
+    )
+    return len(listed.split(",")) if listed else None
+
+
+def _environment(node: Node) -> list[str]:
+    found = node.get("environment")
+    if found is None:
+        return []
+    listed = [f"{key}={value.text}" for key, value in found.mapping().items()]
+    return listed or [entry.text for entry in found.items()]

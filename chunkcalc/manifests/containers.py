@@ -1,0 +1,342 @@
+"""Containers of any kind of object -> the engines that they start."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import PurePosixPath
+
+from chunkcalc.engines.command import Command, engine_of, version_of_image
+from chunkcalc.engines.words import Word
+from chunkcalc.manifests.configs import Configs, options
+from chunkcalc.manifests.expand import literal, plain, templates, unknowns
+from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
+from chunkcalc.manifests.nodes import Node
+from chunkcalc.manifests.scope import LEADERS, Scope, scopes
+from chunkcalc.manifests.shell import Script, run_dry
+
+DEEPEST = 4  # shells inside shells
+_PROGRAMS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "trtllm": ("trtllm-serve",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """An engine that a container starts.
+
+    command : the engine and its arguments
+    files : option files that were found, and those that were not
+    line : of the command
+    problem : why its script would not run
+    """
+
+    command: Command
+    files: Mapping[str, dict[Word, object] | None] = field(default_factory=dict)
+    line: int = 0
+    problem: str = ""
+
+
+def _kubernetes_script(text: str) -> str:
+    return templates(text.replace("$$", "$"))
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Everything that decides what a container runs.
+
+    command, args : its words; None where it leaves them to the image
+    image : as written
+    variables : of its environment
+    configs : of its file
+    container : the container itself
+    volumes : of its pod
+    prepared : what is put into a script before a shell sees it
+    """
+
+    command: tuple[Word, ...] | None
+    args: tuple[Word, ...]
+    image: str
+    variables: Mapping[str, str]
+    configs: Configs
+    container: Node | None = None
+    volumes: tuple[Node, ...] = ()
+    prepared: Callable[[str], str] = _kubernetes_script
+
+
+def boxes(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
+    """The containers of a document.
+
+    Parameters
+    ----------
+    root : the document
+    configs : of its file
+    """
+    for scope in scopes(root):
+        node, keys = scope.node, [key for key, _ in scope.chain]
+        if not any(node.get(key) is not None for key in ("args", "command", "image", "modelCommand")):
+            continue
+        native = "initContainers" in keys and node.string("restartPolicy") != "Always"
+        runs = _listy(node, "args") or _listy(node, "command") or (keys[-1] == "containers" and image_of(node))
+        if native or node.string("kind") or not runs or _is_used_runtime(scope, configs):
+            continue
+        yield scope, box_of(scope, configs)
+
+
+def _is_used_runtime(scope: Scope, configs: Configs) -> bool:
+    """A ServingRuntime that a service of the same file uses counts there."""
+    root = scope.chain[0][1]
+    return root.string("kind").endswith("ServingRuntime") and root.string("metadata", "name") in configs.used
+
+
+def _listy(node: Node, key: str) -> bool:
+    found = node.get(key)
+    return found is not None and (isinstance(found.value, list) or isinstance(found.value, str))
+
+
+def image_of(node: Node) -> str:
+    """The image of a container, written whole or in parts.
+
+    Parameters
+    ----------
+    node : the container
+    """
+    image = node.get("image")
+    if image is None or not isinstance(image.value, dict):
+        return node.string("image")
+    tag = image.string("tag")
+    registry = image.string("registry")
+    name = image.string("repository") or image.string("name")
+    return (f"{registry}/" if registry else "") + name + (f":{tag}" if tag else "")
+
+
+def box_of(scope: Scope, configs: Configs) -> Box:
+    """A Kubernetes container with its environment.
+
+    Parameters
+    ----------
+    scope : the container
+    configs : of its file
+    """
+    node = scope.node
+    outer = [found for key in ("envs", "env") for found in reversed(scope.all(key)) if found is not node.get(key)]
+    variables = {**_injected(scope), **configs.variables(node, outer)}
+    command = words_of(node.get("command"), variables) if node.get("command") is not None else None
+    volumes = tuple(volume for found in scope.all("volumes") for volume in found.items())
+    return Box(command, words_of(node.get("args"), variables), image_of(node), variables, configs, node, volumes)
+
+
+def _injected(scope: Scope) -> dict[str, str]:
+    """What operators add to the environment: the size of a group, and OME's degree of parallelism."""
+    pods, gpus = scope.group(), scope.gpus() or 0
+    out = {}
+    if any("leaderWorkerTemplate" in key for key, _ in scope.chain):
+        out["LWS_GROUP_SIZE"] = str(pods)
+    if scope.chain[0][1].string("apiVersion").startswith("ome.io"):
+        out = {"LWS_GROUP_SIZE": str(pods), "MODEL_PATH": "/mnt/models", "PARALLELISM_SIZE": str(max(1, gpus * pods))}
+    return out
+
+
+def words_of(node: Node | None, variables: Mapping[str, str]) -> tuple[Word, ...]:
+    """The words of a list; of a single text, as a shell would split it.
+
+    Parameters
+    ----------
+    node : the list or text
+    variables : that Kubernetes puts in
+    """
+    if node is None or node.value is None:
+        return ()
+    if isinstance(node.value, list):
+        return tuple(Word(literal(n.text, variables), n.line, n.pointer) for n in node.value if n.text or n.marks)
+    placed = Placed(node, templates)
+    return tuple(word for line in run_dry(placed.text, placed, variables).lines for word in line.words)
+
+
+class Placed:
+    """A scalar's text, with something put into each of its lines, and where its characters stand.
+
+    Parameters
+    ----------
+    node : the scalar
+    put : what is put in
+    """
+
+    def __init__(self, node: Node, put: Callable[[str], str] = str) -> None:
+        self.node = node
+        starts = [offset for offset, _ in node.marks] or [0]
+        ends = [*starts[1:], len(node.text)]
+        parts = [put(node.text[start:end]) for start, end in zip(starts, ends, strict=True)]
+        self.text = "".join(parts)
+        self.starts = [0, *accumulate(len(part) for part in parts[:-1])]
+
+    def __call__(self, offset: int) -> Word:
+        """An empty word at a character.
+
+        Parameters
+        ----------
+        offset : of the character
+        """
+        index = max(0, bisect_right(self.starts, offset) - 1)
+        line = self.node.marks[index][1] if self.node.marks else self.node.line
+        return Word("", line, self.node.pointer)
+
+
+def launches(box: Box) -> list[Launch]:
+    """The engines that a container starts, in their order.
+
+    Parameters
+    ----------
+    box : the container
+    """
+    words = [*(box.command or ()), *box.args]
+    name = PurePosixPath(box.image).name
+    # The API server is the entry point of vLLM's image; others start a server by its flags at most.
+    serves = name.startswith("vllm-openai") or (bool(words) and words[0].startswith("-"))
+    if box.command is None and engine_of(box.image) and serves:
+        words = [Word(box.image, box.container.line if box.container is not None else 1), *words]
+    found = list(_started(words, box, box.variables, 0))
+    if found or not words:
+        return found
+    # No program is named: the flags tell the engine (a patch, a wrapper, an image of one's own).
+    engine = engine_of_flags(words) if words[0].startswith("-") else None
+    if engine is None:
+        return []
+    program = [words[0].at(part) for part in _PROGRAMS[engine]]
+    command = of_words([*program, *words], box.variables)
+    return [] if command is None else [_with_files(command, box, {}, words[0].line)]
+
+
+def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth: int) -> Iterator[Launch]:
+    """The engines behind a command; shells are looked into."""
+    script, written = _script(words, box, variables, depth), {}
+    if script is None:
+        command = of_words(words, variables, box.image) if words else None
+        if command is not None:
+            yield _with_files(command, box, {}, words[0].line)
+        return
+    for path, (content, at) in script.files.items():
+        first = at(0)
+        written[path] = options(content, first.line, first.pointer, first.file)
+    for line in script.lines:
+        if depth < DEEPEST and (next(scripts_of(line.words), None) is not None or script_file(line.words) is not None):
+            yield from _started(line.words, box, line.variables, depth + 1)
+            continue
+        command = of_words(line.words, line.variables, box.image)
+        if command is not None:
+            yield replace(_with_files(command, box, written, line.words[0].line), problem=script.problem)
+
+
+def _script(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth: int) -> Script | None:
+    """The script that a command runs, read; None where it runs a program."""
+    index = next(scripts_of(words), None)
+    if index is not None:
+        source = words[index]
+        node = _scalar(box.container, source) if not depth else None
+        if node is None:
+            return run_dry(str(source), _InWord(source), variables, words[index + 2 :])
+        placed = Placed(node, box.prepared)
+        return run_dry(placed.text, placed, variables, words[index + 2 :])
+    file = script_file(words)
+    held = box.configs.file(file, box.container, box.volumes) if file is not None else None
+    if held is None or file is None:
+        return None
+    placed = Placed(held, templates)
+    return run_dry(placed.text, placed, variables, words[list(words).index(file) + 1 :])
+
+
+def _scalar(container: Node | None, word: Word) -> Node | None:
+    """The value of a container that a word was taken from, for the lines inside it."""
+    if container is None:
+        return None
+    for key in ("command", "args", "entrypoint"):
+        for node in [*container.items(key), *([container.get(key)] if container.get(key) else [])]:
+            if node is not None and node.pointer == word.pointer and isinstance(node.value, str):
+                return node
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _InWord:
+    word: Word
+
+    def __call__(self, offset: int) -> Word:
+        return Word("", self.word.line + self.word.count("\n", 0, offset), self.word.pointer, self.word.file)
+
+
+_OPTION_FILE = re.compile(r"--(config|extra_llm_api_options|extra-llm-api-options)(?:=(.+))?", re.DOTALL)
+
+
+def _with_files(command: Command, box: Box, written: Mapping[str, dict[Word, object] | None], line: int) -> Launch:
+    """The command with the option files that it names, where this file holds them."""
+    files: dict[str, dict[Word, object] | None] = {}
+    command, override = _override(command)
+    words = [word if isinstance(word, Word) else Word(word) for word in command.words]
+    for index, word in enumerate(words):
+        match = _OPTION_FILE.fullmatch(word)
+        if match is None:
+            continue
+        if match[2] is None and index + 1 < len(words):
+            path = str(words[index + 1])
+        elif match[2] is not None and command.engine == "trtllm":
+            path = match[2]
+        else:
+            continue
+        held = written.get(path)
+        if held is not None and unknowns(path):  # the same unknown folder, written and read
+            path = plain(path)
+            command = command._replace(words=tuple(w.at(plain(w)) if plain(w).endswith(path) else w for w in words))
+        if held is None:
+            node = box.configs.file(path, box.container, box.volumes)
+            held = options(node.text, node.marks[0][1], node.pointer) if node is not None and node.marks else None
+        files[path] = held if held is None or not override else _merged(held, override)
+    if override and not files:
+        files[OVERRIDE] = override
+        place = next(iter(override))
+        more = (place.at("--extra_llm_api_options"), place.at(OVERRIDE))
+        command = command._replace(words=(*command.words, *more))
+    known = {path: held for path, held in files.items() if held is not None}
+    version = version_of_image(box.image) if engine_of(box.image) == command.engine else ""
+    return Launch(command._replace(files=known, version=command.version or version), files, line)
+
+
+OVERRIDE = "--override-engine-args"
+
+
+def _override(command: Command) -> tuple[Command, dict[Word, object]]:
+    """Dynamo's JSON that is put over TensorRT-LLM's options, taken off the command line."""
+    words = list(command.words)
+    if command.engine != "trtllm" or OVERRIDE not in words[:-1]:
+        return command, {}
+    index = words.index(OVERRIDE)
+    source = words[index + 1]
+    found = options(source, source.line, source.pointer) if isinstance(source, Word) else None
+    return command._replace(words=tuple(words[:index] + words[index + 2 :])), found or {}
+
+
+def _merged(below: dict[Word, object], above: dict[Word, object]) -> dict[Word, object]:
+    out: dict[Word, object] = {key: value for key, value in below.items() if key not in above}
+    for key, value in above.items():
+        before = below.get(key)
+        out[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return out
+
+
+def without_workers(pointers: Sequence[str]) -> list[bool]:
+    """Which processes count: of a group of pods, the leader's alone.
+
+    Parameters
+    ----------
+    pointers : of the processes of a document
+    """
+    out = []
+    for pointer in pointers:
+        parts = pointer.split("/")
+        worker = False
+        for index, part in enumerate(parts):
+            prefix = "/".join(parts[:index])
+            leaders = [f"{prefix}/{leader}/" for leader in LEADERS.get(part, ())]
+            worker = worker or any(other.startswith(leader) for leader in leaders for other in pointers)
+        out.append(not worker)
+    return out

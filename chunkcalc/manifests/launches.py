@@ -1,0 +1,253 @@
+"""A command of a script or container -> the engine that it starts, if any."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, Command, engine_of, locate, version_of_image
+from chunkcalc.engines.words import Word, placed
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.manifests.expand import plain, unknowns
+
+SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash"))
+# Programs that pass what follows on; anything else that mentions an engine does not start one.
+WRAPPERS = frozenset(
+    ("exec", "nohup", "env", "sudo", "time", "numactl", "taskset", "mpirun", "mpiexec", "srun", "timeout", "stdbuf",
+     "trtllm-llmapi-launch", "nsys", "tini", "dumb-init", "uv", "torchrun", "docker", "podman", "nerdctl", "command",
+     "nice", "ionice", "setsid", "catatonit", "poetry", "pixi", "unshare", "chroot", "gosu", "su-exec", "singularity",
+     "apptainer", "enroot", "&&", "ld.so", "accelerate", "ray", "opentelemetry-instrument", "ddtrace-run")
+)  # fmt: skip
+CONTAINER_PROGRAMS = frozenset(("docker", "podman", "nerdctl"))
+# Dynamo's workers take the engine's own arguments, and these of theirs; 1 where a value follows.
+DYNAMO = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
+DYNAMO_FLAGS = {
+    "--is-prefill-worker": 0, "--is-decode-worker": 0, "--migration-limit": 1, "--connector": 1, "--endpoint": 1,
+    "--store-kv": 1, "--request-plane": 1, "--event-plane": 1, "--custom-jinja-template": 1, "--modality": 1,
+    "--publish-events-and-metrics": 0, "--disaggregation-strategy": 1, "--dyn-tool-call-parser": 1,
+    "--dyn-reasoning-parser": 1, "--use-kv-events": 0, "--durable-kv-events": 0, "--multimodal-worker": 0,
+    "--multimodal-encode-worker": 0, "--multimodal-processor": 0, "--namespace": 1, "--discovery-backend": 1,
+    "--use-sglang-tokenizer": 0, "--sglang-tokenizer": 0, "--route-to-encoder": 0, "--enable-multimodal": 0,
+}  # fmt: skip
+DYNAMO_MODES = frozenset(("dynamo.vllm", "dynamo.trtllm"))  # whose --disaggregation-mode is Dynamo's own
+TRTLLM_NAMES = {
+    "--extra-engine-args": "--extra_llm_api_options", "--tensor-parallel-size": "--tp_size",
+    "--pipeline-parallel-size": "--pp_size", "--expert-parallel-size": "--ep_size",
+    "--max-num-tokens": "--max_num_tokens", "--max-batch-size": "--max_batch_size", "--max-seq-len": "--max_seq_len",
+    "--free-gpu-memory-fraction": "--kv_cache_free_gpu_memory_fraction",
+}  # fmt: skip
+KSERVE_FLAGS = ("--model_name", "--model_dir", "--backend", "--task", "--dtype", "--disable_log_requests")
+# An unknown value of these changes the answer; of any other flag it does not.
+DECISIVE = frozenset(
+    ("model", "model-path", "max-num-batched-tokens", "max-num-seqs", "max-model-len", "tensor-parallel-size", "tp",
+     "tp-size", "pipeline-parallel-size", "pp", "pp-size", "data-parallel-size", "dp", "dp-size", "ep", "ep-size",
+     "gpu-memory-utilization", "mem-fraction-static", "kv-cache-dtype", "quantization", "speculative-config",
+     "chunked-prefill-size", "max-running-requests", "context-length", "max-num-tokens", "max-batch-size",
+     "max-seq-len", "config", "extra-llm-api-options", "extra-engine-args", "block-size", "max-total-tokens",
+     "kv-cache-free-gpu-memory-fraction", "num-gpu-blocks-override", "kv-cache-memory-bytes", "attn-dp-size",
+     "page-size", "max-prefill-tokens", "disaggregation-mode")
+)  # fmt: skip
+_FLAGGED = {
+    "sglang": re.compile(r"--(chunked-prefill-size|mem-fraction-static|model-path|context-length|tp-size)\b"),
+    "vllm": re.compile(r"--(max[-_]num[-_]batched[-_]tokens|max[-_]model[-_]len|gpu[-_]memory[-_]utilization|"
+                       r"max[-_]num[-_]seqs|tensor[-_]parallel[-_]size)\b"),
+    "trtllm": re.compile(r"--(extra_llm_api_options|max_num_tokens|max_batch_size)\b"),
+}  # fmt: skip
+
+
+def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "") -> Command | None:
+    """The engine that a command starts; None where it starts none.
+
+    Parameters
+    ----------
+    words : program and arguments
+    variables : of its environment
+    image : of the container, for the version in its tag
+    """
+    dynamo = _dynamo(words)
+    if dynamo is not None:
+        engine, rest, serve = dynamo
+        return Command(engine, tuple(rest), dict(variables), serve, "")
+    if words and PurePosixPath(words[0]).name in CONTAINER_PROGRAMS:
+        return _docker(words, variables)
+    inside = [word for word in words if word.startswith("--container-image=")]  # of srun
+    if inside:
+        words, image = [word for word in words if word not in inside], inside[0].partition("=")[2]
+    if not _starts(words, image):
+        return None
+    try:
+        found = locate(list(words))
+    except ChunkcalcError:
+        return None
+    version = found.version or _version(image, found.engine)
+    return found._replace(environment={**variables, **found.environment}, version=version)
+
+
+def engine_of_flags(words: Sequence[str]) -> str | None:
+    """The engine whose flags these are, where nothing names it.
+
+    Parameters
+    ----------
+    words : the arguments
+    """
+    text = " ".join(words)
+    return next((engine for engine, pattern in _FLAGGED.items() if pattern.search(text)), None)
+
+
+def _version(image: str, engine: str) -> str:
+    return version_of_image(image) if engine_of(image) == engine else ""
+
+
+def _docker(words: Sequence[Word], variables: Mapping[str, str]) -> Command | None:
+    """`docker run`: the image and what follows it, with the variables and GPUs that the options give."""
+    if "run" not in words and "exec" not in words:
+        return None
+    index = next((i for i, word in enumerate(words) if engine_of(word) and re.search("[/:]", word)), None)
+    if index is None:
+        return None
+    options, image, rest = words[:index], words[index], list(words[index + 1 :])
+    given = dict(variables)
+    for option, value in zip(options, options[1:], strict=False):
+        name, equals, content = value.partition("=")
+        if option in ("-e", "--env") and equals:
+            given[name] = content
+    match = re.search(r"--gpus[= ](?:\S*device=([\d,]+)|(\d+))", " ".join(options))
+    if match:
+        given["CUDA_VISIBLE_DEVICES"] = match[1] or ",".join(str(n) for n in range(min(int(match[2]), 64)))
+    entry = next((options[i + 1] for i, word in enumerate(options[:-1]) if word == "--entrypoint"), None)
+    if entry is not None:
+        return of_words([entry, *rest], given, image)
+    program = of_words(rest, given, image) if rest and not rest[0].startswith("-") else None
+    if program is not None or (rest and not rest[0].startswith("-") and "vllm-openai" not in image):
+        return program
+    return of_words([image, *rest], given, image)
+
+
+def _starts(words: Sequence[str], image: str) -> bool:
+    """Whether a server starts: the program stands first, or behind programs that pass it on."""
+    index = next((i for i, word in enumerate(words) if engine_of(word)), None)
+    if index is None:
+        return False
+    front = [PurePosixPath(word).name for word in words[:index]]
+    word, after = words[index], list(words[index + 1 : index + 2])
+    if word == image:
+        return True
+    program = PurePosixPath(word).name
+    if front and front[0] not in WRAPPERS and not front[0].startswith("python") and "=" not in front[0]:
+        return False
+    if program not in PROGRAMS:
+        return False
+    if "." in program:
+        return bool(front) and front[-1] == "-m"
+    if program in ("vllm", "sglang"):
+        return after == ["serve"]
+    return not after or after[0] not in OTHER_SUBCOMMANDS
+
+
+def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
+    """A Dynamo worker's engine and the arguments that are the engine's."""
+    index = next((i for i, word in enumerate(words) if word in DYNAMO), None)
+    if index is None:
+        return None
+    engine = DYNAMO[words[index]]
+    out: list[Word] = []
+    rest = list(words[index + 1 :])
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        own = DYNAMO_FLAGS.get(flag)
+        if own is None and flag == "--disaggregation-mode" and words[index] in DYNAMO_MODES:
+            own = 1
+        if own is not None:
+            if own and not equals and rest:
+                rest.pop(0)
+            continue
+        if engine == "trtllm" and flag in ("--model", "--model-path"):
+            model = word.at(value) if equals else rest.pop(0) if rest else None
+            out = [model, *out] if model is not None else out
+            continue
+        if engine == "trtllm":
+            word = word.at(TRTLLM_NAMES.get(flag, flag) + equals + value)
+        out.append(word)
+    return engine, out, engine == "trtllm"
+
+
+def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
+    """The command without what is not known, where that does not matter.
+
+    Parameters
+    ----------
+    command : with marks of what is not known
+
+    Returns
+    -------
+    the command, what matters and is not known, and unknown names of the model
+    """
+    out: list[Any] = []
+    problems: list[str] = []
+    models: list[Word] = []
+    for index, word in enumerate(command.words):
+        missing = unknowns(word)
+        if not missing:
+            out.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        if flag.startswith("-") and unknowns(flag):
+            problems.append(f"{missing[0]} is not set in this file")
+            continue
+        if not flag.startswith("-") and out and out[-1].startswith("-") and "=" not in out[-1]:
+            flag, value = str(out[-1]), word
+            if value.lstrip()[:1] in "{[":  # JSON: what is not known inside it stays so
+                out.append(placed(plain(word), word))
+                continue
+            out.pop()
+        elif equals and value.lstrip()[:1] in ("{", "["):
+            out.append(placed(plain(word), word))
+            continue
+        elif not equals:
+            if command.serve and not index:
+                models.append(Word(missing[0]))
+                problems.append(f"the model is {missing[0]}, which is not set in this file")
+            else:
+                problems.append(f"what {missing[0]} adds to the command line is not set in this file")
+            continue
+        if _decisive(flag):
+            problems.append(f"{flag} is {missing[0]}, which is not set in this file")
+    return command._replace(words=tuple(out)), problems, models
+
+
+def _decisive(flag: str) -> bool:
+    return flag.lstrip("-").replace("_", "-").partition(".")[0] in DECISIVE
+
+
+def scripts_of(words: Sequence[Word]) -> Iterator[int]:
+    """Indices of the words that are scripts of a shell (`bash -c SCRIPT`).
+
+    Parameters
+    ----------
+    words : program and arguments
+    """
+    for index, word in enumerate(words[:-1]):
+        if PurePosixPath(word).name not in SHELLS:
+            continue
+        at = index + 1
+        while at < len(words) and words[at].startswith("-"):
+            if re.fullmatch(r"-[a-z]*c[a-z]*", words[at]) and at + 1 < len(words):
+                yield at + 1
+                return
+            at += 1 + (words[at] in ("-o", "+o"))
+
+
+def script_file(words: Sequence[Word]) -> Word | None:
+    """The script that a shell is given as a file; None where there is none.
+
+    Parameters
+    ----------
+    words : program and arguments
+    """
+    rest = [word for word in words if not word.startswith("-") or word == "-"]
+    if rest and PurePosixPath(rest[0]).name in SHELLS:
+        rest = rest[1:]
+    return rest[0] if rest and rest[0].endswith((".sh", ".bash")) else None

@@ -1,0 +1,53 @@
+"""What is found: an engine process in a file, or a place that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from chunkcalc.engines.command import Command
+from chunkcalc.engines.words import Word
+
+Role = Literal["prefill", "decode", "both"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """An engine process, or a place where one may be that cannot be read.
+
+    file : path of the file, relative
+    document : 0-based index of the YAML document
+    pointer, line : of what holds the command: a container, a service, a section; of the command in a script
+    name : of the object that holds it
+    command : the engine and its arguments; None where they cannot be read
+    model : names for the model that stand outside the command, likeliest first
+    gpu : names for the GPU type, likeliest first
+    gpus : GPUs of a replica; None where nothing says so
+    role : prefill and decode apart, or both
+    replicas : how many of it run
+    disabled : switched off in the file
+    notes : settings for this tool, by key, as the file's annotations give them
+    native : limits and workload in the file's own fields, by the same keys
+    twice : keys of it that stand twice
+    problems : what is not known, and what would resolve it
+    kind : what was read, for people
+    """
+
+    file: str
+    document: int = 0
+    pointer: str = ""
+    line: int = 1
+    name: str = ""
+    command: Command | None = None
+    model: tuple[Word, ...] = ()
+    gpu: tuple[Word, ...] = ()
+    gpus: int | None = None
+    role: Role = "both"
+    replicas: int = 1
+    disabled: bool = False
+    notes: Mapping[str, Word] = field(default_factory=dict)
+    native: Mapping[str, str] = field(default_factory=dict)
+    twice: tuple[Word, ...] = ()
+    problems: tuple[str, ...] = ()
+    kind: str = ""

@@ -1,0 +1,47 @@
+"""Shell scripts as files of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from chunkcalc.engines.words import Word
+from chunkcalc.manifests.configs import Configs
+from chunkcalc.manifests.containers import Box, Launch, launches
+from chunkcalc.manifests.expand import templates
+from chunkcalc.manifests.nodes import Node
+from chunkcalc.manifests.process import Process
+
+_GRES = re.compile(r"^#SBATCH\s+--(?:gres=gpu|gpus-per-node|gpus)[:=](?:([A-Za-z][\w-]*):)?(\d+)", re.MULTILINE)
+_NODES = re.compile(r"^#SBATCH\s+(?:--nodes=|-N\s*)(\d+)", re.MULTILINE)
+_VISIBLE = re.compile(r"^\d[\d,]*$")
+
+
+def of_script(file: str, text: str) -> Iterator[tuple[Process, Launch]]:
+    """The engines that a script starts, each with what starts it.
+
+    Parameters
+    ----------
+    file : its path
+    text : its content
+    """
+    marks = tuple((match.end(), index + 2) for index, match in enumerate(re.finditer("\n", text)))
+    node = Node(text, 1, "", text, ((0, 1), *marks))
+    script = Word(text, 1)
+    holder = Node({"command": Node([node], 1, "")}, 1, "")
+    box = Box((Word("bash"), Word("-c"), script), (), "", {}, Configs([]), holder, prepared=templates)
+    gres, nodes = _GRES.search(text), _NODES.search(text)
+    for launch in launches(box):
+        gpus = int(gres[2]) * (int(nodes[1]) if nodes else 1) if gres else None
+        gpu = (Word(gres[1], text.count("\n", 0, gres.start()) + 1),) if gres and gres[1] else ()
+        process = Process(
+            file=file, line=launch.line, command=launch.command, gpu=gpu, gpus=_devices(launch.command) or gpus,
+            kind="script",
+        )  # fmt: skip
+        yield process, launch
+
+
+def _devices(command: object) -> int | None:
+    environment = getattr(command, "environment", {})
+    listed = environment.get("CUDA_VISIBLE_DEVICES") or environment.get("DOCKER_GPUS") or ""
+    return len(listed.split(",")) if _VISIBLE.match(listed) else None

@@ -1,0 +1,287 @@
+"""A shell script -> the commands it would run, each word with its line. Nothing is run.
+
+Lines run one after the other, whatever the conditions: a variable that is set on some branch only is
+taken as not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chunkcalc.engines.words import Word
+from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
+
+MOST_COMMANDS = 5_000  # of one script
+Place = Callable[[int], Word]  # offset in the script -> an empty word that stands there
+_SPREAD = re.compile(r'"\$(?:\{(\w+)\[@\]\}|@|\{@\})"')
+SEPARATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")
+OPENING = frozenset(("if", "for", "while", "until", "case", "select"))
+CLOSING = frozenset(("fi", "done", "esac"))
+KEYWORDS = frozenset(("then", "else", "elif", "do", "{", "}", "!", "time", "function")) | OPENING | CLOSING
+SETTING = frozenset(("export", "local", "declare", "readonly", "typeset"))
+
+
+class Line(NamedTuple):
+    """A simple command.
+
+    words : program and arguments, variables put in
+    variables : set before it, in the script or on its own line
+    comment : it is what is left of a command that a comment inside a continuation cut off
+    """
+
+    words: tuple[Word, ...]
+    variables: Mapping[str, str]
+    comment: bool = False
+
+
+@dataclass(slots=True)
+class Script:
+    """What a script would do.
+
+    lines : its simple commands
+    problem : why it would not run
+    files : path -> content, where it writes any, with the place of each content
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    problem: str = ""
+    files: dict[str, tuple[str, Place]] = field(default_factory=dict)
+
+
+def run_dry(
+    text: str, place: Place, variables: Mapping[str, str] | None = None, arguments: Sequence[Word] = ()
+) -> Script:
+    """Read a script without running it.
+
+    Parameters
+    ----------
+    text : the script
+    place : where each character stands
+    variables : of the environment
+    arguments : what `"$@"` stands for
+    """
+    return _Reader(text, place, dict(variables or {}), arguments).script
+
+
+class _Token(NamedTuple):
+    """A word, a separator, or the start of a here-document."""
+
+    word: Word
+    kind: str = "word"
+    quoted: bool = False
+
+
+class _Reader:
+    def __init__(
+        self, text: str, place: Place, variables: dict[str, str], arguments: Sequence[Word] = (),
+        arrays: Mapping[str, list[Word]] | None = None,
+    ) -> None:  # fmt: skip
+        self.text, self.place, self.variables = text, place, variables
+        self.arrays: dict[str, list[Word]] = {**(arrays or {}), "@": list(arguments)}
+        self.index, self.depth = 0, 0
+        self.pending: list[tuple[str, bool, bool, str]] = []  # here-documents: end, tabs, quoted, file
+        self.script = Script()
+        self.cut_off = False
+        command: list[_Token] = []
+        for token in self._tokens():
+            if token.kind == "word":
+                command.append(token)
+                continue
+            if command:
+                self._finish(command)
+            command = []
+            if len(self.script.lines) >= MOST_COMMANDS:
+                break
+
+    def _tokens(self) -> Iterator[_Token]:
+        text, joined = self.text, False
+        while self.index < len(text):
+            char = text[self.index]
+            if char == "\\" and text[self.index + 1 : self.index + 2] == "\n":
+                self.index += 2
+                joined = True
+            elif char in " \t":
+                self.index += 1
+            elif char == "#":
+                end = text.find("\n", self.index)
+                self.cut_off = joined
+                self.index = len(text) if end < 0 else end
+            elif char == "\n":
+                yield _Token(self.place(self.index).at("\n"), "end")
+                self.index += 1
+                if not joined:
+                    self.cut_off = False
+                joined = False
+                self._here_documents()
+            elif (found := next((mark for mark in SEPARATORS if text.startswith(mark, self.index)), None)) is not None:
+                yield _Token(self.place(self.index).at(found), "end")
+                self.index += len(found)
+            elif re.compile(r"\d?>&\d|&>|\d?>>?|<<<|<<-?|<").match(text, self.index):
+                self._redirection()
+            else:
+                yield from self._word()
+        yield _Token(Word(""), "end")
+
+    def _redirection(self) -> None:
+        mark = re.compile(r"\d?>&\d|&>|\d?>>?|<<<|<<-?|<").match(self.text, self.index)
+        assert mark is not None
+        self.index = mark.end()
+        if re.fullmatch(r"\d?>&\d", mark.group()):
+            return
+        while self.text[self.index : self.index + 1] in (" ", "\t"):
+            self.index += 1
+        raw = self.text[self.index : self.index + 1]
+        target = next(iter(self._word()), None)
+        if target is None:
+            return
+        if mark.group() in ("<<", "<<-"):
+            self.pending.append((str(target.word), mark.group() == "<<-", raw in "'\"\\", ""))
+        elif ">" in mark.group():
+            self.written = str(target.word)
+            self.pending = [(end, tabs, quoted, file or self.written) for end, tabs, quoted, file in self.pending]
+
+    written: str = ""
+
+    def _here_documents(self) -> None:
+        """The lines up to each end mark become the content of the file that they are written to."""
+        for end, tabs, quoted, file in self.pending:
+            begin, body = self.index, ""
+            while self.index < len(self.text):
+                stop = self.text.find("\n", self.index)
+                stop = len(self.text) if stop < 0 else stop
+                line = self.text[self.index : stop]
+                self.index = min(stop + 1, len(self.text))
+                if (line.lstrip("\t") if tabs else line).strip() == end:
+                    break
+                body += (line.lstrip("\t") if tabs else line) + "\n"
+            target = file or self.written
+            if target:
+                content = body if quoted else text_of(body, self.variables)
+                self.script.files[target] = (content, self._line_place(begin))
+        self.pending, self.written = [], ""
+
+    def _line_place(self, begin: int) -> Place:
+        """Content whose variables are put in keeps its lines, not its columns."""
+        first = self.place(begin)
+        return lambda line: Word("", first.line + line, first.pointer, first.file)
+
+    def _word(self) -> Iterator[_Token]:
+        """One word; unquoted variables split into several."""
+        text, start, out, quoted = self.text, self.index, "", False
+        spot = self.place(start)
+        array = re.compile(r"([A-Za-z_]\w*)(\+?)=\(").match(text, start)
+        if array:
+            self._array(array)
+            return
+        while self.index < len(text) and len(out) < MOST:
+            char = text[self.index]
+            if char == "'" or char == '"':
+                quoted = True
+                if char == '"' and (spread := _SPREAD.match(text, self.index)):
+                    self.index = spread.end()
+                    name = spread[1] or "@"
+                    if name in self.arrays:
+                        yield from (_Token(word, quoted=True) for word in self.arrays[name])
+                        return
+                    out += unknown(spread.group().strip('"'))
+                else:
+                    out += self._quoted(char)
+            elif char == "\\":
+                out += "" if text[self.index + 1 : self.index + 2] == "\n" else text[self.index + 1 : self.index + 2]
+                self.index += 2
+            elif char == "`":
+                end = text.find("`", self.index + 1)
+                end = len(text) if end < 0 else end + 1
+                comment = text[self.index + 1 : end].lstrip().startswith("#")
+                out += "" if comment else unknown(text[self.index : end][:60])
+                self.index = end
+            elif char == "$":
+                if self.arrays["@"] and (bare := re.compile(r"\$[@*]|\$\{[@*]\}").match(text, self.index)):
+                    self.index = bare.end()
+                    yield from (_Token(word.at(part)) for word in self.arrays["@"] for part in word.split())
+                    continue
+                value, self.index = dollar(text, self.index, self.variables)
+                # Flags inside a variable stand where it was set.
+                spot = value if isinstance(value, Word) and value.line and not out else spot
+                parts = value.split()
+                if not quoted and not re.match(r"[A-Za-z_]\w*=", out) and len(parts) > 1:
+                    yield from (_Token(spot.at(part)) for part in [out + parts[0], *parts[1:-1]])
+                    out = parts[-1]
+                else:
+                    out += value if parts else ""
+            elif char in " \t\n;|&<>()":
+                break
+            else:
+                out += char
+                self.index += 1
+        if out or quoted:
+            yield _Token(spot.at(out), quoted=quoted)
+
+    def _quoted(self, mark: str) -> str:
+        """A quoted stretch, from its opening mark."""
+        text, out = self.text, ""
+        opened = self.place(self.index).line
+        self.index += 1
+        while True:
+            if self.index >= len(text):
+                self.script.problem = f"a quote that opens on line {opened} never closes"
+                break
+            char = text[self.index]
+            if char == mark:
+                self.index += 1
+                break
+            if mark == '"' and char == "\\" and text[self.index + 1 : self.index + 2] in '"\\$`\n':
+                out += text[self.index + 1 : self.index + 2].replace("\n", "")
+                self.index += 2
+            elif mark == '"' and char == "$":
+                value, self.index = dollar(text, self.index, self.variables)
+                out += value
+            else:
+                out += char
+                self.index += 1
+        return out
+
+    def _array(self, match: re.Match[str]) -> None:
+        """`NAME=(...)` and `NAME+=(...)`."""
+        end = closing(self.text, match.end(), "()")
+        offset = match.end()
+        inside = re.sub(r"(?m)(^|\s)#.*$", lambda match: " " * len(match.group()), self.text[offset : end - 1])
+        inner = _Reader(inside.replace("\n", " "), lambda at: self.place(offset + at), self.variables, (), self.arrays)
+        words = [word for line in inner.script.lines for word in line.words]
+        before = self.arrays.get(match[1], []) if match[2] else []
+        self.arrays[match[1]] = [*before, *words]
+        self.variables[match[1]] = " ".join(self.arrays[match[1]])
+        self.index = end
+
+    def _finish(self, tokens: list[_Token]) -> None:
+        """A simple command: keywords and assignments off, then what is left."""
+        while tokens and tokens[0].word in KEYWORDS and not tokens[0].quoted:
+            self.depth += (tokens[0].word in OPENING) - (tokens[0].word in CLOSING)
+            loop = tokens[0].word in ("for", "select", "case")
+            tokens = tokens[1:]
+            if loop and tokens:
+                self.variables[tokens[0].word] = unknown(f"${tokens[0].word}")
+                return
+        names = bool(tokens) and tokens[0].word in SETTING
+        tokens = tokens[1:] if names else tokens
+        own: dict[str, str] = {}
+        while tokens and (match := re.match(r"([A-Za-z_]\w*)(\+?)=", tokens[0].word)):
+            before = self.variables.get(match[1], "") if match[2] else ""
+            own[match[1]] = tokens[0].word.at(before + tokens[0].word[match.end() :])
+            tokens = tokens[1:]
+        if names or not tokens:
+            for name, value in own.items():
+                self._set(name, value)
+            return
+        words = tuple(token.word for token in tokens)
+        if words[0] == "cd" or words[0] == "set":
+            return
+        self.script.lines.append(Line(words, {**self.variables, **own}, self.cut_off and words[0].startswith("-")))
+
+    def _set(self, name: str, value: str) -> None:
+        if self.depth > 0 and self.variables.get(name) != value:
+            value = unknown(f"${name}")
+        self.variables[name] = value if len(value) <= MOST else value[:MOST]

@@ -1,0 +1,137 @@
+"""Paths -> texts: files and folders, bounded, in a fixed order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from chunkcalc.errors import ChunkcalcError
+
+MAX_BYTES = 16 * 2**20  # of one file
+SUFFIXES = frozenset(
+    (".yaml", ".yml", ".json", ".sh", ".bash", ".service", ".container", ".tpl", ".py", ".jsonnet", ".libsonnet")
+)
+SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache"))
+STDIN = "-"
+
+
+class Source(NamedTuple):
+    """A file as text.
+
+    path : relative to the root, with forward slashes; `stdin` for the standard input
+    text : its content; None where it cannot be read as text
+    problem : why not
+    asked : named by the user rather than found in a folder
+    """
+
+    path: str
+    text: str | None
+    problem: str = ""
+    asked: bool = False
+
+
+def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
+    """Every file to read, in a fixed order, and whether the user named it.
+
+    Parameters
+    ----------
+    paths : files, folders (searched through), globs, or `-`
+    root : what relative paths start from
+
+    Raises
+    ------
+    ChunkcalcError : a path that does not exist
+    """
+    out: dict[Path, bool] = {}
+    for name in paths:
+        if name == STDIN:
+            out[Path(STDIN)] = True
+            continue
+        for path in _matching(name, root):
+            if path.is_dir():
+                for found in _walk(path):
+                    out.setdefault(found, False)
+            else:
+                out[path] = True
+    return list(out.items())
+
+
+def _matching(name: str, root: Path) -> list[Path]:
+    path = root / name
+    if path.exists():
+        return [path]
+    if any(c in name for c in "*?["):
+        pattern = name.removeprefix("./")
+        found = [] if pattern.startswith("/") else sorted(root.glob(pattern))
+        if found:
+            return found
+    raise ChunkcalcError(f"'{name:.200}' does not exist", "PATH", "give files, folders, globs, or - for stdin")
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files below a folder that may hold a deployment; links to folders are not followed."""
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        for name in sorted(names):
+            path = Path(here, name)
+            # Fifos and sockets would block: only what is a file in the end.
+            if path.suffix.lower() in SUFFIXES and path.is_file():
+                yield path
+
+
+def shown(path: Path, root: Path) -> str:
+    """A path as reports write it: relative to the root where it lies below it, with forward slashes.
+
+    Parameters
+    ----------
+    path : the path
+    root : the root
+    """
+    if str(path) == STDIN:
+        return "stdin"
+    absolute = Path(os.path.normpath(path.absolute()))
+    if absolute.is_relative_to(root):
+        return PurePosixPath(absolute.relative_to(root)).as_posix()
+    return Path(os.path.relpath(absolute, root)).as_posix()
+
+
+def read(path: Path, name: str, asked: bool = False) -> Source:
+    """A file as text, of at most 16 MiB.
+
+    Parameters
+    ----------
+    path : the file
+    name : as reports write it
+    asked : named by the user
+    """
+    try:
+        if not path.is_file():
+            return Source(name, None, "is not a file", asked)
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return Source(name, None, f"cannot be read ({error.strerror})", asked)
+    return decode(data, name, asked)
+
+
+def decode(data: bytes, name: str, asked: bool = False) -> Source:
+    """Bytes as text, with the line ends of Unix.
+
+    Parameters
+    ----------
+    data : the content
+    name : as reports write it
+    asked : named by the user
+    """
+    if len(data) > MAX_BYTES:
+        return Source(name, None, f"is larger than {MAX_BYTES // 2**20} MiB", asked)
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if b"\0" in data and not wide:
+        return Source(name, None, "is a binary file", asked)
+    try:
+        text = data.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError:
+        return Source(name, None, "is not UTF-8 text", asked)
+    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"), "", asked)
