@@ -10,9 +10,10 @@ from chunkcalc.capacity import GIB, pool_bytes, sequence_bytes
 from chunkcalc.case import resolve
 from chunkcalc.catalog import load_hardware, load_model
 from chunkcalc.engines.command import Command, arguments, locate, model_name, read
+from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.reading import Entry, Reading, Target, Value
 from chunkcalc.engines.sglang import running_requests
-from chunkcalc.engines.tables import table
+from chunkcalc.engines.tables import Table, table
 from chunkcalc.engines.words import Remark
 from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.question import Question
@@ -69,14 +70,38 @@ def inspect(
     except ChunkcalcError as error:
         raise ChunkcalcError(error.what, "command line", f"say which one it is with --model; {error.hint}") from None
     device = load_hardware(gpu)
-    reading = read(command, found, Target(device.record, known.record.max_position, entry, command.environment), given)
+    found_notes = [
+        f"{what} taken as {how}" for what, how in (("model", known.how), ("GPU", device.how)) if " -> " in how
+    ]
+    seen = inspect_command(command, found, known.record, device.record, entry, given)
+    return replace(seen, notes=(*seen.notes, *found_notes))
+
+
+def inspect_command(
+    command: Command, found: Table, model: Model, hardware: Hardware, entry: Entry = "server",
+    given: Arguments | None = None,
+) -> Inspection:  # fmt: skip
+    """Read a command line that is taken apart already.
+
+    Parameters
+    ----------
+    command : engine and arguments
+    found : the engine at its version
+    model, hardware : what it runs and on what
+    entry : `server`, or `offline` for the Python class
+    given : the arguments, where they are parsed already
+
+    Raises
+    ------
+    ChunkcalcError : an option file that cannot be read
+    """
+    reading = read(command, found, Target(hardware, model.max_position, entry, command.environment), given)
     notes = list(reading.notes)
     if found.read != found.version:
         notes.append(f"{found.engine} {found.version} taken as {found.read}, the nearest version that was read")
-    notes += [f"{what} taken as {how}" for what, how in (("model", known.how), ("GPU", device.how)) if " -> " in how]
     if command.environment.get("VLLM_USE_V1") == "0" and found.since("0.8.0") and not found.since("0.11.0"):
         notes.append("VLLM_USE_V1=0 runs the old engine, whose defaults differ: these are those of V1")
-    return _with_memory(command, reading, known.record, device.record, notes)
+    return _with_memory(command, reading, model, hardware, notes)
 
 
 def _with_memory(

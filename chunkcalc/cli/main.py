@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from chunkcalc.cli import engine, gpus, models, solve
+from chunkcalc.cli import check, engine, gpus, models, solve
 from chunkcalc.cli.output import HOLDS, INTERNAL, USAGE
 from chunkcalc.errors import ChunkcalcError
 
@@ -19,7 +19,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("solve", rich_help_panel="Answer")(solve.solve)
+app.command("check", rich_help_panel="Answer")(check.check)
 app.command("engine", rich_help_panel="Understand")(engine.engine)
+app.command("rules", rich_help_panel="Advanced")(check.rules)
 app.add_typer(models.app, name="models", rich_help_panel="Data")
 app.add_typer(gpus.app, name="gpus", rich_help_panel="Data")
 
@@ -39,7 +41,7 @@ def _program(
     """Capacity planner for LLM serving with chunked prefill: which chunk to set, whether TTFT and
     TPOT hold, and what helps if not.
 
-    Exit codes: 0 holds, 1 does not hold, 2 wrong usage or profile, 4 internal error.
+    Exit codes: 0 holds, 1 does not hold, 2 wrong usage or profile, 3 nothing to check, 4 internal error.
     """
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.report import json, text
 
-HOLDS, FAILS, USAGE, INTERNAL = 0, 1, 2, 4
+HOLDS, FAILS, USAGE, NOTHING, INTERNAL = 0, 1, 2, 3, 4
 
 
 def show(lines: list[text.Line]) -> None:
@@ -27,13 +27,14 @@ def show(lines: list[text.Line]) -> None:
         print(text.plain(lines))
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, option: str = "--output") -> None:
     """Write a file completely or not at all.
 
     Parameters
     ----------
     path : the file
     text : its content
+    option : that names it, for the error
     """
     part = path.with_name(path.name + ".part")
     try:
@@ -42,7 +43,7 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         problem = f"cannot write '{path}' ({error.strerror})"
-        raise ChunkcalcError(problem, "--output", "give a path in a folder that exists") from None
+        raise ChunkcalcError(problem, option, "give a path in a folder that exists") from None
 
 
 def show_json(data: Mapping[str, Any]) -> None:

@@ -83,7 +83,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     full = budget - slots - active * (1 + drafts + slots)
     if full <= 0:
         text = f"{active:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
-        values.differ("E10" if drafts else "E25", text, "max_num_batched_tokens", "max_num_seqs")
+        values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs")
     if drafts:
         values.notes.append("memory and time of the draft model are left out")
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)

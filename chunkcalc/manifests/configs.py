@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.expand import kubernetes, text_of, unknown
 from chunkcalc.manifests.nodes import Node, documents
-
-Options = Mapping[Word, object]
 
 
 class Configs:
@@ -112,12 +111,12 @@ def _pairs(entries: Node) -> list[tuple[str, Node | None]]:
             value = entry.get("value")
             out.append((entry.string("name"), value if value is not None else entry))
         else:
-            name, equals, value = entry.text.partition("=")
-            out.append((name, Node(value, entry.line, entry.pointer, value) if equals else None))
+            name, equals, text = entry.text.partition("=")
+            out.append((name, Node(text, entry.line, entry.pointer, text) if equals else None))
     return out
 
 
-def options(text: str, line: int = 1, pointer: str = "", file: str = "") -> dict[Word, object] | None:
+def options(text: str, line: int = 1, pointer: str = "", file: str = "") -> dict[str, Any] | None:
     """An engine's YAML options, each key with its line; None where they are not a mapping.
 
     Parameters
@@ -131,7 +130,7 @@ def options(text: str, line: int = 1, pointer: str = "", file: str = "") -> dict
     return plain_options(roots[0], line - 1, pointer, file)
 
 
-def plain_options(node: Node, above: int = 0, pointer: str | None = None, file: str = "") -> dict[Word, object]:
+def plain_options(node: Node, above: int = 0, pointer: str | None = None, file: str = "") -> dict[str, Any]:
     """A mapping as options, keys with their lines at every level.
 
     Parameters
@@ -141,7 +140,7 @@ def plain_options(node: Node, above: int = 0, pointer: str | None = None, file: 
     pointer : of the scalar that holds the text; None where the node stands in the file itself
     file : the other file, where it stands in one
     """
-    out: dict[Word, object] = {}
+    out: dict[str, Any] = {}
     for key, value in node.mapping().items():
         place = value.pointer if pointer is None else pointer
         word = Word(key, node.keys[key] + above, place, file)

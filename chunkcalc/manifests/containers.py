@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import PurePosixPath
+from typing import Any
 
 from chunkcalc.engines.command import Command, engine_of, version_of_image
-from chunkcalc.engines.words import Word
+from chunkcalc.engines.words import Word, placed
 from chunkcalc.manifests.configs import Configs, options
 from chunkcalc.manifests.expand import literal, plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
@@ -30,12 +31,14 @@ class Launch:
     files : option files that were found, and those that were not
     line : of the command
     problem : why its script would not run
+    cut : the first word behind a comment that cuts the command off
     """
 
     command: Command
-    files: Mapping[str, dict[Word, object] | None] = field(default_factory=dict)
+    files: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
     line: int = 0
     problem: str = ""
+    cut: Word | None = None
 
 
 def _kubernetes_script(text: str) -> str:
@@ -92,7 +95,7 @@ def _is_used_runtime(scope: Scope, configs: Configs) -> bool:
 
 def _listy(node: Node, key: str) -> bool:
     found = node.get(key)
-    return found is not None and (isinstance(found.value, list) or isinstance(found.value, str))
+    return found is not None and (isinstance(found.value, (list, str)))
 
 
 def image_of(node: Node) -> str:
@@ -150,8 +153,8 @@ def words_of(node: Node | None, variables: Mapping[str, str]) -> tuple[Word, ...
         return ()
     if isinstance(node.value, list):
         return tuple(Word(literal(n.text, variables), n.line, n.pointer) for n in node.value if n.text or n.marks)
-    placed = Placed(node, templates)
-    return tuple(word for line in run_dry(placed.text, placed, variables).lines for word in line.words)
+    source = Placed(node, templates)
+    return tuple(word for line in run_dry(source.text, source, variables).lines for word in line.words)
 
 
 class Placed:
@@ -219,13 +222,16 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
     for path, (content, at) in script.files.items():
         first = at(0)
         written[path] = options(content, first.line, first.pointer, first.file)
-    for line in script.lines:
+    for index, line in enumerate(script.lines):
         if depth < DEEPEST and (next(scripts_of(line.words), None) is not None or script_file(line.words) is not None):
             yield from _started(line.words, box, line.variables, depth + 1)
             continue
         command = of_words(line.words, line.variables, box.image)
         if command is not None:
-            yield replace(_with_files(command, box, written, line.words[0].line), problem=script.problem)
+            rest = script.lines[index + 1] if index + 1 < len(script.lines) else None
+            cut = rest.words[0] if rest is not None and rest.comment else None
+            launch = _with_files(command, box, written, line.words[0].line)
+            yield replace(launch, problem=script.problem, cut=cut)
 
 
 def _script(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth: int) -> Script | None:
@@ -236,14 +242,14 @@ def _script(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth
         node = _scalar(box.container, source) if not depth else None
         if node is None:
             return run_dry(str(source), _InWord(source), variables, words[index + 2 :])
-        placed = Placed(node, box.prepared)
-        return run_dry(placed.text, placed, variables, words[index + 2 :])
+        script = Placed(node, box.prepared)
+        return run_dry(script.text, script, variables, words[index + 2 :])
     file = script_file(words)
     held = box.configs.file(file, box.container, box.volumes) if file is not None else None
     if held is None or file is None:
         return None
-    placed = Placed(held, templates)
-    return run_dry(placed.text, placed, variables, words[list(words).index(file) + 1 :])
+    text = Placed(held, templates)
+    return run_dry(text.text, text, variables, words[list(words).index(file) + 1 :])
 
 
 def _scalar(container: Node | None, word: Word) -> Node | None:
@@ -268,9 +274,9 @@ class _InWord:
 _OPTION_FILE = re.compile(r"--(config|extra_llm_api_options|extra-llm-api-options)(?:=(.+))?", re.DOTALL)
 
 
-def _with_files(command: Command, box: Box, written: Mapping[str, dict[Word, object] | None], line: int) -> Launch:
+def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any] | None], line: int) -> Launch:
     """The command with the option files that it names, where this file holds them."""
-    files: dict[str, dict[Word, object] | None] = {}
+    files: dict[str, dict[str, Any] | None] = {}
     command, override = _override(command)
     words = [word if isinstance(word, Word) else Word(word) for word in command.words]
     for index, word in enumerate(words):
@@ -294,7 +300,7 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[Word, obj
     if override and not files:
         files[OVERRIDE] = override
         place = next(iter(override))
-        more = (place.at("--extra_llm_api_options"), place.at(OVERRIDE))
+        more = (placed("--extra_llm_api_options", place), placed(OVERRIDE, place))
         command = command._replace(words=(*command.words, *more))
     known = {path: held for path, held in files.items() if held is not None}
     version = version_of_image(box.image) if engine_of(box.image) == command.engine else ""
@@ -304,7 +310,7 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[Word, obj
 OVERRIDE = "--override-engine-args"
 
 
-def _override(command: Command) -> tuple[Command, dict[Word, object]]:
+def _override(command: Command) -> tuple[Command, dict[str, Any]]:
     """Dynamo's JSON that is put over TensorRT-LLM's options, taken off the command line."""
     words = list(command.words)
     if command.engine != "trtllm" or OVERRIDE not in words[:-1]:
@@ -315,8 +321,8 @@ def _override(command: Command) -> tuple[Command, dict[Word, object]]:
     return command._replace(words=tuple(words[:index] + words[index + 2 :])), found or {}
 
 
-def _merged(below: dict[Word, object], above: dict[Word, object]) -> dict[Word, object]:
-    out: dict[Word, object] = {key: value for key, value in below.items() if key not in above}
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {key: value for key, value in below.items() if key not in above}
     for key, value in above.items():
         before = below.get(key)
         out[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value

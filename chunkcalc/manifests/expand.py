@@ -26,7 +26,7 @@ def unknown(name: str) -> str:
     ----------
     name : how it is written
     """
-    return f"{OPEN}{name}{CLOSE}"
+    return f"{OPEN}{plain(name)}{CLOSE}"
 
 
 def unknowns(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from chunkcalc.manifests.containers import Box, Launch, boxes, launches, without
 from chunkcalc.manifests.expand import plain, unknowns
 from chunkcalc.manifests.launches import settled
 from chunkcalc.manifests.native import native
-from chunkcalc.manifests.nodes import Node, YamlProblem, documents
+from chunkcalc.manifests.nodes import Node, YamlError, documents
 from chunkcalc.manifests.process import Process, Role
 from chunkcalc.manifests.resources import Draft, drafts
 from chunkcalc.manifests.scope import Scope, role_of, scopes
@@ -104,7 +104,7 @@ def _left_over(source: Source, roots: list[Node]) -> list[Process]:
     return []
 
 
-def _broken(source: Source, text: str, problem: YamlProblem) -> Process:
+def _broken(source: Source, text: str, problem: YamlError) -> Process:
     template = _TEMPLATE.search(text)
     what = f"is not valid YAML ({problem.what})"
     if template and "{{" in text:
@@ -148,7 +148,7 @@ def _document(file: str, index: int, root: Node, configs: Configs) -> Iterator[P
                     role=each.role or role_of(flagged_role(each.command)),
                     name=name,
                     kind="engine options",
-                )  # fmt: skip
+                )
             )
     yield from sorted(found, key=lambda process: process.line)
 
@@ -259,7 +259,7 @@ def _launched(base: Process, launch: Launch) -> Process:
     problems += [launch.problem] if launch.problem else []
     role: Role = base.role
     role = role_of(flagged_role(launch.command)) if role == "both" else role
-    return replace(base, command=launch.command, role=role, problems=(*base.problems, *problems))
+    return replace(base, command=launch.command, role=role, cut=launch.cut, problems=(*base.problems, *problems))
 
 
 def flagged_role(command: Command) -> str:

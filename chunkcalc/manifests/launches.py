@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -109,7 +110,7 @@ def _docker(words: Sequence[Word], variables: Mapping[str, str]) -> Command | No
         return None
     options, image, rest = words[:index], words[index], list(words[index + 1 :])
     given = dict(variables)
-    for option, value in zip(options, options[1:], strict=False):
+    for option, value in pairwise(options):
         name, equals, content = value.partition("=")
         if option in ("-e", "--env") and equals:
             given[name] = content
@@ -135,9 +136,8 @@ def _starts(words: Sequence[str], image: str) -> bool:
     if word == image:
         return True
     program = PurePosixPath(word).name
-    if front and front[0] not in WRAPPERS and not front[0].startswith("python") and "=" not in front[0]:
-        return False
-    if program not in PROGRAMS:
+    passed_on = not front or front[0] in WRAPPERS or front[0].startswith("python") or "=" in front[0]
+    if not passed_on or program not in PROGRAMS:
         return False
     if "." in program:
         return bool(front) and front[-1] == "-m"

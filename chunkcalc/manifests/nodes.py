@@ -109,7 +109,7 @@ class Node:
         return [node.plain() for node in self.value] if isinstance(self.value, list) else self.value
 
 
-class YamlProblem(Exception):
+class YamlError(Exception):
     """A document that cannot be read.
 
     Parameters
@@ -123,7 +123,7 @@ class YamlProblem(Exception):
         self.line, self.what = line, what
 
 
-def documents(text: str) -> tuple[list[Node], YamlProblem | None]:
+def documents(text: str) -> tuple[list[Node], YamlError | None]:
     """The documents of a YAML text, up to the first problem.
 
     Parameters
@@ -147,12 +147,12 @@ def documents(text: str) -> tuple[list[Node], YamlProblem | None]:
                 out.append(build(composed))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        return out, YamlProblem(mark.line + 1 if mark else 1, _sentence(str(error.problem or error.context)))
+        return out, YamlError(mark.line + 1 if mark else 1, _sentence(str(error.problem or error.context)))
     except (yaml.YAMLError, ValueError) as error:  # a character that YAML does not allow
-        return out, YamlProblem(_line_of(error, text), _sentence(str(error)))
+        return out, YamlError(_line_of(error, text), _sentence(str(error)))
     except RecursionError:
-        return out, YamlProblem(1, f"nested more than {DEEPEST} levels deep")
-    except YamlProblem as problem:
+        return out, YamlError(1, f"nested more than {DEEPEST} levels deep")
+    except YamlError as problem:
         return out, problem
     return out, None
 
@@ -183,9 +183,9 @@ class _Builder:
         line = composed.start_mark.line + 1
         self.left -= 1
         if self.left < 0:
-            raise YamlProblem(line, f"has more than {MAX_NODES:,} values, aliases followed")
+            raise YamlError(line, f"has more than {MAX_NODES:,} values, aliases followed")
         if depth > DEEPEST:
-            raise YamlProblem(line, f"nested more than {DEEPEST} levels deep")
+            raise YamlError(line, f"nested more than {DEEPEST} levels deep")
         if isinstance(composed, self.yaml.MappingNode):
             return self._mapping(composed, pointer, depth)
         if isinstance(composed, self.yaml.SequenceNode):

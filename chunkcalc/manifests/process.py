@@ -30,6 +30,7 @@ class Process:
     notes : settings for this tool, by key, as the file's annotations give them
     native : limits and workload in the file's own fields, by the same keys
     twice : keys of it that stand twice
+    cut : the first flag behind a comment that cuts the command off
     problems : what is not known, and what would resolve it
     kind : what was read, for people
     """
@@ -49,5 +50,6 @@ class Process:
     notes: Mapping[str, Word] = field(default_factory=dict)
     native: Mapping[str, str] = field(default_factory=dict)
     twice: tuple[Word, ...] = ()
+    cut: Word | None = None
     problems: tuple[str, ...] = ()
     kind: str = ""

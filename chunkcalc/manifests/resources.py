@@ -183,7 +183,7 @@ def _runtime(scope: Scope, configs: Configs) -> Iterator[Draft]:
     words += flags(spec.get("model"), STACK) + flags(spec.get("vllmConfig"), STACK)
     words += listed(spec.items("vllmConfig", "extraArgs"))
     deployment = spec.get("deploymentConfig")
-    gpu = [n for n in ([] if deployment is None else Scope((("", deployment),)).gpu_names())]
+    gpu = [] if deployment is None else Scope((("", deployment),)).gpu_names()
     image = image_of(deployment) if deployment is not None else ""
     gpus = count(spec.get("deploymentConfig", "resources", "gpu"))
     replicas = count(spec.get("deploymentConfig", "replicas"))
@@ -209,7 +209,7 @@ def _modelservice(scope: Scope, configs: Configs) -> Iterator[Draft]:
                 continue
             both = root.get("prefill", "create")
             alone = root.get("prefill") is None or (both is not None and both.value is False)
-            draft = _modelservice_container(inner, section, models, shared, "both" if alone else role, configs)  # type: ignore[arg-type]
+            draft = _modelservice_container(inner, section, models, shared, "both" if alone else role, configs)
             yield replace(draft, disabled=off)
 
 
@@ -307,9 +307,10 @@ def _kaito(scope: Scope, configs: Configs) -> Iterator[Draft]:
     model = word(preset)
     section = node.get("inference")
     inner = Scope((*scope.chain, ("inference", section))) if section is not None else scope
-    box = _serving([w for w in [model] if w is not None] + words, inner, configs)
-    yield Draft(box=box, scope=inner, model=tuple(w for w in [model] if w is not None), gpu=(machine,) if machine else (),
-                problems=problems)  # fmt: skip
+    named = (model,) if model is not None else ()
+    gpu = (machine,) if machine is not None else ()
+    box = _serving([*named, *words], inner, configs)
+    yield Draft(box=box, scope=inner, model=named, gpu=gpu, problems=problems)
 
 
 def _nested_flags(node: Node, key: str) -> list[Word]:
@@ -331,8 +332,8 @@ def _ray(scope: Scope, configs: Configs) -> Iterator[Draft]:
         legacy = node.get("engine_config", "engine_kwargs")
         if legacy is None or node.get("engine_config", "model_id") is None:
             return
-    source = (
-        loading and (loading.get("model_source") or loading.get("model_id")) or node.get("engine_config", "model_id")
+    source = (loading and (loading.get("model_source") or loading.get("model_id"))) or node.get(
+        "engine_config", "model_id"
     )
     kwargs = node.get("engine_kwargs") or node.get("engine_config", "engine_kwargs")
     name = word(source)

@@ -17,6 +17,7 @@ from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
 MOST_COMMANDS = 5_000  # of one script
 Place = Callable[[int], Word]  # offset in the script -> an empty word that stands there
 _SPREAD = re.compile(r'"\$(?:\{(\w+)\[@\]\}|@|\{@\})"')
+_BARE = re.compile(r"\$[@*]|\$\{[@*]\}")
 SEPARATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")
 OPENING = frozenset(("if", "for", "while", "until", "case", "select"))
 CLOSING = frozenset(("fi", "done", "esac"))
@@ -178,31 +179,18 @@ class _Reader:
             return
         while self.index < len(text) and len(out) < MOST:
             char = text[self.index]
-            if char == "'" or char == '"':
-                quoted = True
-                if char == '"' and (spread := _SPREAD.match(text, self.index)):
-                    self.index = spread.end()
-                    name = spread[1] or "@"
-                    if name in self.arrays:
-                        yield from (_Token(word, quoted=True) for word in self.arrays[name])
-                        return
-                    out += unknown(spread.group().strip('"'))
-                else:
-                    out += self._quoted(char)
-            elif char == "\\":
-                out += "" if text[self.index + 1 : self.index + 2] == "\n" else text[self.index + 1 : self.index + 2]
-                self.index += 2
-            elif char == "`":
-                end = text.find("`", self.index + 1)
-                end = len(text) if end < 0 else end + 1
-                comment = text[self.index + 1 : end].lstrip().startswith("#")
-                out += "" if comment else unknown(text[self.index : end][:60])
-                self.index = end
+            if char in " \t\n;|&<>()":
+                break
+            spread = _SPREAD.match(text, self.index)
+            if spread is not None and (spread[1] or "@") in self.arrays:
+                self.index = spread.end()
+                yield from (_Token(word, quoted=True) for word in self.arrays[spread[1] or "@"])
+                return
+            bare = _BARE.match(text, self.index) if self.arrays["@"] else None
+            if bare is not None:
+                self.index = bare.end()
+                yield from (_Token(word.at(part)) for word in self.arrays["@"] for part in word.split())
             elif char == "$":
-                if self.arrays["@"] and (bare := re.compile(r"\$[@*]|\$\{[@*]\}").match(text, self.index)):
-                    self.index = bare.end()
-                    yield from (_Token(word.at(part)) for word in self.arrays["@"] for part in word.split())
-                    continue
                 value, self.index = dollar(text, self.index, self.variables)
                 # Flags inside a variable stand where it was set.
                 spot = value if isinstance(value, Word) and value.line and not out else spot
@@ -212,13 +200,28 @@ class _Reader:
                     out = parts[-1]
                 else:
                     out += value if parts else ""
-            elif char in " \t\n;|&<>()":
-                break
             else:
-                out += char
-                self.index += 1
+                quoted = quoted or char in "'\""
+                out += self._piece(char)
         if out or quoted:
             yield _Token(spot.at(out), quoted=quoted)
+
+    def _piece(self, char: str) -> str:
+        """The next piece of a word that is not a variable: quoted, escaped, in backticks, or plain."""
+        text = self.text
+        if char in "'\"":
+            return self._quoted(char)
+        if char == "\\":
+            following = text[self.index + 1 : self.index + 2]
+            self.index += 2
+            return following.replace("\n", "")
+        if char == "`":
+            begin, end = self.index, text.find("`", self.index + 1)
+            self.index = len(text) if end < 0 else end + 1
+            comment = text[begin + 1 : self.index].lstrip().startswith("#")
+            return "" if comment else unknown(text[begin : self.index][:60])
+        self.index += 1
+        return char
 
     def _quoted(self, mark: str) -> str:
         """A quoted stretch, from its opening mark."""

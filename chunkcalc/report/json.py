@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chunkcalc import counts
 from chunkcalc.answer import Answer, Reading
+from chunkcalc.capacity import Capacity
 from chunkcalc.precision import precision_for
 from chunkcalc.records import Hardware, Model
 
@@ -45,7 +46,6 @@ def solve(answer: Answer) -> dict[str, Any]:
     ----------
     answer : the answer
     """
-    window = answer.window
     return {
         "schema": SOLVE,
         "inputs": inputs(answer),
@@ -53,24 +53,11 @@ def solve(answer: Answer) -> dict[str, Any]:
             name: getattr(answer.slo, name.removesuffix("_s")) for name in ("ttft_s", "tpot_s", "itl_s", "tpot_basis")
         },
         "textbook": asdict(answer.textbook),
-        "floor": _reading(answer.floor),
-        "expected": {
-            **_reading(answer.expected),
-            "error": {"tpot": answer.tpot_error, "ttft": answer.ttft_error},
-            "breakdown": dict(answer.step.breakdown),
-            "bottleneck": answer.step.bottleneck,
-        },
+        **{name: part for name, part in numbers(answer).items() if name in ("floor", "expected")},
         "knee": answer.knee,
-        "window": {
-            **asdict(window),
-            "chunk": answer.chunk,
-            "budget": answer.budget,
-            "headroom": answer.headroom,
-            "utilisation": answer.utilisation,
-            "balance": answer.balance,
-        },
+        "window": numbers(answer)["window"],
         "chunking": asdict(answer.chunking),
-        "capacity": {name: getattr(answer.capacity, name) for name in _CAPACITY},
+        "capacity": memory(answer.capacity),
         "verdict": answer.verdict,
         "certain": answer.certain,
         "needs_disaggregation": answer.needs_disaggregation,
@@ -79,6 +66,43 @@ def solve(answer: Answer) -> dict[str, Any]:
         "flags": {engine: list(flags) for engine, flags in answer.flags.items()},
         "warnings": list(answer.warnings),
     }
+
+
+def numbers(answer: Answer) -> dict[str, Any]:
+    """The readings, the window and the memory of an answer.
+
+    Parameters
+    ----------
+    answer : the answer
+    """
+    return {
+        "floor": _reading(answer.floor),
+        "expected": {
+            **_reading(answer.expected),
+            "error": {"tpot": answer.tpot_error, "ttft": answer.ttft_error},
+            "breakdown": dict(answer.step.breakdown),
+            "bottleneck": answer.step.bottleneck,
+        },
+        "window": {
+            **asdict(answer.window),
+            "chunk": answer.chunk,
+            "budget": answer.budget,
+            "headroom": answer.headroom,
+            "utilisation": answer.utilisation,
+            "balance": answer.balance,
+        },
+        "capacity": memory(answer.capacity),
+    }
+
+
+def memory(capacity: Capacity) -> dict[str, Any]:
+    """The memory of a replica.
+
+    Parameters
+    ----------
+    capacity : the memory
+    """
+    return {name: getattr(capacity, name) for name in _CAPACITY}
 
 
 _CAPACITY = (

@@ -1,0 +1,220 @@
+"""`chunkcalc check` and `chunkcalc rules`: the gate on deployment files."""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, write_whole
+from chunkcalc.errors import ChunkcalcError
+
+if TYPE_CHECKING:
+    from chunkcalc.gate.check import Checked, Report
+
+MAX_STDIN = 16 * 2**20 + 1
+MANY = 200  # files from which progress is shown
+
+
+class FailOn(enum.StrEnum):
+    """Level from which a finding fails the gate."""
+
+    error = "error"
+    warning = "warning"
+    never = "never"
+
+
+class Unknown(enum.StrEnum):
+    """What to do with deployments that cannot be evaluated."""
+
+    warn = "warn"
+    fail = "fail"
+    ignore = "ignore"
+
+
+LIMITS, FACTS, OUTPUT, POLICY = "Limits and workload (per replica)", "Missing facts", "Output", "Policy"
+
+
+def check(
+    paths: list[str] = typer.Argument(None, help="Files, folders, globs, or - for stdin.", metavar="PATH..."),
+    ttft: str = typer.Option(None, help="Limit of the time to first token, such as 2s.", rich_help_panel=LIMITS),
+    tpot: str = typer.Option(None, help="Limit of the time per output token, such as 50ms.", rich_help_panel=LIMITS),
+    itl: str = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS),
+    tpot_basis: str = typer.Option(None, help="What --tpot judges: step or mean.", rich_help_panel=LIMITS),
+    prompt: str = typer.Option(None, "--prompt", "--isl", help="Prompt tokens.", rich_help_panel=LIMITS),
+    prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=LIMITS),
+    output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=LIMITS),
+    concurrency: str = typer.Option(None, help="Requests at once.", rich_help_panel=LIMITS),
+    rate: str = typer.Option(None, help="Requests per second.", rich_help_panel=LIMITS),
+    prefix_hit: str = typer.Option(None, help="Share of the prompt in the prefix cache.", rich_help_panel=LIMITS),
+    max_utilisation: str = typer.Option(
+        None, help="Highest share of the capacity for prompts. Default: 0.85.", rich_help_panel=LIMITS
+    ),
+    gpu: str = typer.Option(None, help="GPU of every deployment.", rich_help_panel=FACTS),
+    model: str = typer.Option(None, help="Model of every deployment.", rich_help_panel=FACTS),
+    engine_version: str = typer.Option(None, help="Version of the engine.", rich_help_panel=FACTS),
+    config: Path = typer.Option(
+        None, help="Configuration for all. Default: the nearest chunkcalc.toml upwards.", rich_help_panel=FACTS
+    ),
+    formats: list[str] = typer.Option(
+        None,
+        "--format",
+        metavar="NAME[=FILE]",
+        rich_help_panel=OUTPUT,
+        help="text, json, markdown, github, sarif, junit or gitlab; may be repeated. Default: text.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.check/1 on stdout.", rich_help_panel=OUTPUT),
+    verbose: bool = typer.Option(False, "--verbose", help="Settings and notes in text.", rich_help_panel=OUTPUT),
+    diff: str = typer.Option(
+        None, help="Compare with a folder or git revision: before -> after.", metavar="BASE", rich_help_panel=OUTPUT
+    ),
+    fail_on: FailOn = typer.Option(FailOn.error, help="Level that fails.", rich_help_panel=POLICY),
+    unknown: Unknown = typer.Option(Unknown.warn, help="What cannot be evaluated.", rich_help_panel=POLICY),
+    no_waivers: bool = typer.Option(False, "--no-waivers", help="Count what is waived, too.", rich_help_panel=POLICY),
+    baseline: Path = typer.Option(None, help="Count new and worse findings only.", rich_help_panel=POLICY),
+    write_baseline: Path = typer.Option(None, help="Write the findings as a baseline.", rich_help_panel=POLICY),
+    allow_empty: bool = typer.Option(
+        False, "--allow-empty", help="No deployment found is fine.", rich_help_panel=POLICY
+    ),
+) -> None:
+    """Check deployment files: what the engine does with their flags, and whether the limits hold.
+
+    Exit codes: 0 passes, 1 findings at or above --fail-on, 2 wrong usage or configuration, 3 no
+    deployment in any file.
+
+    Example: chunkcalc check deploy/ --gpu h100 --prompt 4k --output 500 --concurrency 64 --ttft 2s --tpot 50ms
+    """
+    from chunkcalc.gate import baseline as known  # noqa: PLC0415 - the other commands need none of it
+    from chunkcalc.gate import compare  # noqa: PLC0415
+    from chunkcalc.gate.check import Options  # noqa: PLC0415
+    from chunkcalc.gate.check import check as run  # noqa: PLC0415
+    from chunkcalc.gate.settings import Settings, parsed  # noqa: PLC0415
+
+    if not paths:
+        raise ChunkcalcError("no files are named", "PATH", "give files, folders, globs, or - for stdin")
+    wanted = _formats(formats or [], as_json)
+    given = {
+        "ttft": ttft, "tpot": tpot, "itl": itl, "tpot-basis": tpot_basis, "prompt": prompt, "prompt-p95": prompt_p95,
+        "output": output, "concurrency": concurrency, "rate": rate, "prefix-hit": prefix_hit,
+        "max-utilisation": max_utilisation, "gpu": gpu, "model": model, "engine-version": engine_version,
+    }  # fmt: skip
+    settings = Settings(parsed(given, "command line", "command line"))
+    _must_load(gpu, model, engine_version)
+    options = Options(paths=tuple(paths), root=_root(), settings=settings, config=config, waivers=not no_waivers)
+    report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), _progress)
+    rows = compare.compare(compare.base_report(diff, options), report) if diff is not None else None
+    if write_baseline is not None:
+        write_whole(write_baseline, known.written(report.findings), "--write-baseline")
+    if baseline is not None:
+        report = replace(report, findings=tuple(known.known(report.findings, baseline)))
+    for name, path in wanted:
+        text = _rendered(name, report, unknown.value, rows, verbose)
+        if path is None:
+            sys.stdout.write(text)
+        else:
+            write_whole(path, text, f"--format {name}")
+    if not report.deployments:
+        print("no deployment was found in any file", file=sys.stderr)
+        raise typer.Exit(HOLDS if allow_empty else NOTHING)
+    raise typer.Exit(FAILS if report.fails(fail_on.value, unknown.value) else HOLDS)
+
+
+def _must_load(gpu: str | None, model: str | None, version: str | None) -> None:
+    """A wrong name on the command line is wrong usage, not something unknown in a file."""
+    from chunkcalc.catalog import load_hardware, load_model  # noqa: PLC0415
+    from chunkcalc.engines.tables import table  # noqa: PLC0415
+
+    if gpu:
+        load_hardware(gpu)
+    if model:
+        load_model(model)
+    if version:
+        table("vllm", version, "--engine-version")
+
+
+def _root() -> Path:
+    """The repository that the working folder lies in; the folder itself where there is none."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+
+
+def _formats(named: list[str], as_json: bool) -> list[tuple[str, Path | None]]:
+    """Formats and their files; at most one of them to stdout."""
+    known = ("text", "json", "markdown", "github", "sarif", "junit", "gitlab")
+    out: list[tuple[str, Path | None]] = [("json", None)] if as_json else []
+    for entry in named:
+        name, equals, path = entry.partition("=")
+        if name not in known or (equals and not path):
+            raise ChunkcalcError(f"'{entry:.60}' is no format", "--format", f"choose from {', '.join(known)}")
+        out.append((name, Path(path) if path else None))
+    if not named and not as_json:
+        out = [("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text", None)]
+    if sum(1 for _, path in out if path is None) > 1:
+        raise ChunkcalcError("two formats go to stdout", "--format", "give all but one a file, as in sarif=out.sarif")
+    files = [path for _, path in out if path is not None]
+    if len(set(files)) < len(files):
+        raise ChunkcalcError("two formats go to one file", "--format", "give each a file of its own")
+    return out
+
+
+def _rendered(name: str, report: Report, policy: Any, rows: Any, verbose: bool) -> str:
+    """A report in one format; GitHub gets the summary of the step as well."""
+    from importlib import import_module  # noqa: PLC0415
+
+    render = import_module(f"chunkcalc.report.gate.{name}").render
+    if name == "json":
+        return str(render(report, rows))
+    if name == "text":
+        return str(render(report, rows, verbose=verbose))
+    if name == "markdown":
+        return str(render(report, policy, rows))
+    if name == "github" and os.environ.get("GITHUB_STEP_SUMMARY"):
+        _step_summary(_rendered("markdown", report, policy, rows, verbose))
+    return str(render(report, policy))
+
+
+def _step_summary(text: str) -> None:
+    try:
+        with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        print(f"the step summary cannot be written ({error.strerror})", file=sys.stderr)
+
+
+def _progress(results: Iterable[Checked], count: int) -> Iterator[Checked]:
+    """A bar on a terminal, where there are many files."""
+    if count < MANY or not sys.stderr.isatty():
+        yield from results
+        return
+    step: Callable[[int], str] = lambda done: f"\rchecked {done:,} of {count:,} files"  # noqa: E731
+    for done, result in enumerate(results, 1):
+        if done % 20 == 0 or done == count:
+            sys.stderr.write(step(done))
+            sys.stderr.flush()
+        yield result
+    sys.stderr.write("\r" + " " * 60 + "\r")
+
+
+def rules(
+    name: str = typer.Argument(None, help="A rule, such as CC301. Default: all.", metavar="[ID]"),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.rules/1 on stdout."),
+) -> None:
+    """The rules of check: what each finds, why, and what to do.
+
+    Example: chunkcalc rules CC301
+    """
+    from chunkcalc.gate.catalogue import rule  # noqa: PLC0415
+    from chunkcalc.gate.catalogue import rules as every  # noqa: PLC0415
+    from chunkcalc.report.gate import catalogue  # noqa: PLC0415
+
+    chosen = every() if name is None else (rule(name),)
+    if as_json:
+        sys.stdout.write(catalogue.as_json(chosen))
+    else:
+        sys.stdout.write(catalogue.table(chosen) if name is None else catalogue.page(chosen[0]))

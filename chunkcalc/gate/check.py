@@ -1,0 +1,243 @@
+"""The whole check: files and settings -> deployments and findings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.gate.bounds import bounds
+from chunkcalc.gate.catalogue import LEVELS
+from chunkcalc.gate.deployed import Deployed, deployed
+from chunkcalc.gate.estimates import estimates
+from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.exact import exact
+from chunkcalc.gate.finding import Finding
+from chunkcalc.gate.pools import pools
+from chunkcalc.gate.settings import Config, Configs, Setting, Settings, parsed
+from chunkcalc.gate.waivers import Waiver, annotated, apply, comments, complaints, configured, settings_of
+from chunkcalc.manifests.find import find
+from chunkcalc.manifests.process import Process
+from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
+
+PARALLEL_FROM = 64  # files from which a second process is worth its start
+MOST_WORKERS = 8
+MOST_FILES = 100_000
+FailOn = Literal["error", "warning", "never"]
+Unknown = Literal["warn", "fail", "ignore"]
+Progress = Callable[[Iterable["Checked"], int], Iterable["Checked"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to check, and by which settings.
+
+    paths : files, folders, globs, or `-`
+    root : what reports write paths relative to, and where the search for a configuration ends
+    settings : of the command line
+    config : a configuration file for all; None to look for the nearest
+    waivers : whether waivers count
+    today : day by which waivers end
+    """
+
+    paths: tuple[str, ...]
+    root: Path
+    settings: Settings = field(default_factory=Settings)
+    config: Path | None = None
+    waivers: bool = True
+    today: date = field(default_factory=date.today)
+
+
+class Checked(NamedTuple):
+    """What was found in one file."""
+
+    deployments: list[Deployed]
+    findings: list[Finding]
+    waivers: list[Waiver]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was found in all files, in their order.
+
+    deployments, findings : by file, then line
+    files : how many were read
+    """
+
+    deployments: tuple[Deployed, ...]
+    findings: tuple[Finding, ...]
+    files: int
+
+    @property
+    def unknown(self) -> list[Deployed]:
+        """Deployments that could not be evaluated."""
+        return [each for each in self.deployments if each.status == "unknown"]
+
+    def counting(self) -> list[Finding]:
+        """Findings that no waiver covers."""
+        return [finding for finding in self.findings if finding.waived is None]
+
+    def fails(self, fail_on: FailOn, unknown: Unknown) -> bool:
+        """Whether the gate stays shut.
+
+        Parameters
+        ----------
+        fail_on : level from which a finding counts
+        unknown : whether what is not known counts
+        """
+        if unknown == "fail" and self.unknown:
+            return True
+        counted = {"error": LEVELS[:1], "warning": LEVELS[:2], "never": ()}[fail_on]
+        return any(finding.level in counted for finding in self.counting())
+
+
+def check(options: Options, stdin: Callable[[], bytes], progress: Progress | None = None) -> Report:
+    """Check files.
+
+    Parameters
+    ----------
+    options : what to check
+    stdin : reads the standard input, where `-` is among the paths
+    progress : wraps the results of many files, to show how far they are
+
+    Raises
+    ------
+    ChunkcalcError : a path that does not exist, a configuration that cannot be read
+    """
+    named = files(options.paths, Path.cwd())
+    if len(named) > MOST_FILES:
+        raise ChunkcalcError(f"more than {MOST_FILES:,} files", "PATH", "name a smaller folder")
+    configs = Configs(options.root, options.config)
+    jobs = []
+    for path, asked in named:
+        config = configs.of(path if str(path) != STDIN else Path.cwd() / "stdin")
+        jobs.append(_Job(str(path), asked, config, configs.relative(config, path), options))
+    data = stdin() if any(job.path == STDIN for job in jobs) else b""
+    return merged(_run(jobs, data, progress), options, len(named))
+
+
+class _Job(NamedTuple):
+    path: str
+    asked: bool
+    config: Config
+    relative: str
+    options: Options
+
+
+def _run(jobs: Sequence[_Job], data: bytes, progress: Progress | None) -> list[Checked]:
+    def each() -> Iterable[Checked]:
+        cores = min(MOST_WORKERS, os.cpu_count() or 1)
+        many = [job for job in jobs if job.path != STDIN]
+        if len(many) < PARALLEL_FROM or cores < 2 or sys.platform == "win32":
+            yield from (_one(job, data) for job in jobs)
+            return
+        with ProcessPoolExecutor(cores) as pool:
+            yield from pool.map(_file, jobs, chunksize=max(1, min(32, len(jobs) // (4 * cores))))
+
+    return list(progress(each(), len(jobs)) if progress is not None else each())
+
+
+def _file(job: _Job) -> Checked:
+    return _one(job, b"")
+
+
+def _one(job: _Job, data: bytes) -> Checked:
+    name = shown(Path(job.path), job.options.root)
+    if job.path == STDIN:
+        return check_source(decode(data, name, asked=True), job.options, job.config, job.relative)
+    return check_source(read(Path(job.path), name, job.asked), job.options, job.config, job.relative)
+
+
+def check_source(source: Source, options: Options, config: Config, relative: str) -> Checked:
+    """Check one file.
+
+    Parameters
+    ----------
+    source : the file
+    options : settings and waivers
+    config : of the file
+    relative : the file, as the configuration's globs see it
+    """
+    processes = find(source)
+    if not processes:
+        return Checked([], [], [])
+    problem = ""
+    inline: dict[str, Setting] = {}
+    waivers: list[Waiver] = []
+    try:
+        inline, waivers = comments(source.text or "", source.path)
+    except ChunkcalcError as error:
+        problem = str(error)
+    evaluations, pool = [], dict[str, Waiver]()
+    for process in processes:
+        notes: dict[str, Setting] = {}
+        problems = [problem] if problem else []
+        try:
+            notes = settings_of(process.notes, f"{process.file}:{process.line}")
+            waivers += [w for w in annotated(process) if (w.rule, w.line) not in {(v.rule, v.line) for v in waivers}]
+        except ChunkcalcError as error:
+            problems.append(str(error))
+        settings = _layers(options, notes, inline, config, relative, process)
+        evaluations.append(Evaluation(_with(process, problems), settings))
+    waivers += configured(config.waivers, relative, pool)
+    findings = [finding for found in evaluations for finding in _findings(found)]
+    findings += pools([found for found in evaluations if not found.process.disabled])
+    if options.waivers:
+        findings = apply(findings, waivers, options.today, reasons=True)
+    return Checked([deployed(found) for found in evaluations], findings, waivers)
+
+
+def _with(process: Process, problems: list[str]) -> Process:
+    return replace(process, problems=(*process.problems, *problems)) if problems else process
+
+
+def _layers(
+    options: Options, notes: dict[str, Setting], inline: dict[str, Setting], config: Config, relative: str,
+    process: Process,
+) -> Settings:  # fmt: skip
+    """Command line, annotations, comments, configuration, the file's own fields: the first that says it counts.
+
+    A concurrency in one source stands against a rate in a lower one.
+    """
+    out = options.settings
+    own = parsed(process.native, "the file's own fields", process.file)
+    for layer in (notes, inline, config.of(relative), own):
+        loaded = out.has_load
+        out = out.under({k: v for k, v in layer.items() if not (loaded and k in ("concurrency", "rate"))})
+    return out
+
+
+def _findings(found: Evaluation) -> list[Finding]:
+    if found.process.disabled:
+        return []
+    certain = [*exact(found), *bounds(found)]
+    bound = any(finding.kind == "bound" and finding.rule != "CC205" for finding in certain)
+    return [*certain, *estimates(found, bound)]
+
+
+def merged(checked: Sequence[Checked], options: Options, count: int) -> Report:
+    """The results of all files together.
+
+    Parameters
+    ----------
+    checked : of each file
+    options : of the check
+    count : files that were read
+    """
+    deployments = [each for result in checked for each in result.deployments]
+    findings = [finding for result in checked for finding in result.findings]
+    if options.waivers:
+        known: dict[tuple[str, int, str], Waiver] = {}
+        for waiver in (waiver for result in checked for waiver in result.waivers):
+            before = known.setdefault((waiver.source, waiver.line, waiver.rule + waiver.file), waiver)
+            before.used = before.used or waiver.used
+        findings += complaints(known.values(), options.today, reasons=True)
+    order = {name: index for index, name in enumerate(dict.fromkeys(each.file for each in deployments))}
+    findings.sort(key=lambda f: (order.get(f.file, len(order)), f.line, f.rule, f.message))
+    return Report(deployments=tuple(deployments), findings=tuple(dict.fromkeys(findings)), files=count)

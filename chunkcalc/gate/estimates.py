@@ -1,0 +1,287 @@
+"""Estimates: what the prediction says of the limits, with its error band, and what would be better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from chunkcalc.answer import OVERLOADED, Answer
+from chunkcalc.gate.catalogue import Level
+from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.exact import make
+from chunkcalc.gate.finding import Finding, Fix
+from chunkcalc.outlook import Outlook
+from chunkcalc.units import format_count, format_duration
+
+LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
+SMALLER = (8192, 4096, 2048, 1024, 512)  # budgets tried where activations take the room of the KV cache
+QUEUED_SINCE = "0.29.0"  # --max-num-queued-tokens
+LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap between two tokens"}
+
+
+def estimates(found: Evaluation, bound: bool) -> Iterator[Finding]:
+    """Every estimate of a deployment.
+
+    Parameters
+    ----------
+    found : the deployment
+    bound : whether a bound fails already, so that predicting the same adds nothing
+    """
+    yield from _default(found)
+    if found.case is None:
+        return
+    yield from _head_of_line(found)
+    yield from _activations(found)
+    if not found.settings.has_load and found.process.role != "prefill":
+        return  # at which batch is not known
+    if found.process.role == "decode":
+        yield from _decode_worker(found, bound)
+    elif found.answer is not None:
+        yield from _chunk(found, found.answer, bound)
+        yield from _stall(found, found.answer)
+        yield from _queue(found, found.answer)
+
+
+def beyond(ratio: float, band: float) -> Level:
+    """Whether a limit is missed by more than the prediction's error.
+
+    Parameters
+    ----------
+    ratio : limit over prediction
+    band : half-width of the error
+    """
+    return "error" if ratio < 1 / (1 + band) else "warning"
+
+
+def budget_flag(found: Evaluation) -> str:
+    """How the engine's budget or chunk is set.
+
+    Parameters
+    ----------
+    found : the deployment
+    """
+    engine = found.reading.table.engine if found.reading is not None else "vllm"
+    return {"sglang": "--chunked-prefill-size", "trtllm": "max_num_tokens"}.get(engine, "--max-num-batched-tokens")
+
+
+def _written(found: Evaluation) -> str:
+    """The budget as it stands, or the default that stands for it."""
+    assert found.reading is not None
+    value = found.reading.values.get(found.budget_field)
+    shown = format_count(found.reading.budget)
+    return f"{budget_flag(found)} {shown}{'' if value is not None and value.source == 'given' else ' (the default)'}"
+
+
+def _setting(found: Evaluation, better: Answer) -> Fix:
+    """The best setting of the same deployment, in the flag's own counting."""
+    assert found.reading is not None
+    ranks = found.reading.parallelism.dp if found.reading.table.engine == "sglang" else 1
+    value = better.budget * ranks
+    flag = budget_flag(found)
+    tpot = f", {format_duration(better.expected.step_s)} a step" if better.expected.tpot_s is not None else ""
+    gives = f"TTFT {format_duration(better.expected.ttft_s)}{tpot}"
+    return Fix(text=f"{flag} {value}{_chunking_on(found, better)} gives {gives}", flag=flag, value=str(value))
+
+
+def _chunking_on(found: Evaluation, better: Answer) -> str:
+    """A budget below the prompt needs chunked prefill, which TensorRT-LLM leaves off."""
+    assert found.reading is not None
+    switch = found.reading.values.get("enable_chunked_prefill")
+    if switch is None or switch.value or better.budget >= better.workload.prompt:
+        return ""
+    return " with enable_chunked_prefill: true" if found.reading.table.engine == "trtllm" else " with chunked prefill"
+
+
+def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
+    """The limits at the chunk that is set."""
+    view = found.view(found.load.batch)
+    ratios = view.ratios(answer.chunk)
+    missed = {name: ratio for name, ratio in ratios.items() if ratio < 1}
+    better = found.retuned if missed or answer.verdict == OVERLOADED else None
+    if answer.verdict == OVERLOADED and not bound:
+        yield _overloaded(found, answer)
+        return
+    for name, ratio in sorted(missed.items(), key=lambda item: item[1]):
+        tpot_band, ttft_band = view.bands
+        level = beyond(ratio, ttft_band if name == "ttft" else tpot_band)
+        small = name == "ttft"
+        if better is not None and better.holds and (answer.chunk < better.chunk) == small:
+            yield _wrong_chunk(found, answer, view, name, ratio, level, better)
+        elif not bound:
+            yield _no_chunk(found, answer, view, name, ratio, level)
+    if not missed:
+        yield from _lost_rate(found, answer, view)
+
+
+def _numbers(view: Outlook, name: str, ratio: float) -> tuple[str, str]:
+    limit = {"ttft": view.slo.ttft, "tpot": view.slo.tpot, "itl": view.slo.itl}[name]
+    assert limit is not None
+    return format_duration(limit / ratio), format_duration(limit)
+
+
+def _wrong_chunk(
+    found: Evaluation, answer: Answer, view: Outlook, name: str, ratio: float, level: Level, better: Answer
+) -> Finding:
+    predicted, limit = _numbers(view, name, ratio)
+    at = f"on {found.names()['gpus']} at batch {found.load.batch}"
+    if name == "ttft":
+        text = (
+            f"{_written(found)}: {answer.chunk:,} prompt tokens a step are too few: TTFT {predicted} > {limit} {at} "
+            f"({math.ceil(answer.prompt_tokens / answer.chunk)} steps, weights read again in each)"
+        )
+        number = "W02"
+    else:
+        what = "step" if view.slo.tpot_basis == "step" and name == "tpot" else LIMIT[name]
+        text = f"{_written(found)}: predicted {what} {predicted} > {LIMIT[name]} {limit} {at}, mostly {_cause(answer)}"
+        number = "W01"
+    return make(found, number, text, found.word(found.budget_field), level=level, fix=_setting(found, better),
+                size=1 / ratio)  # fmt: skip
+
+
+def _cause(answer: Answer) -> str:
+    """The class of kernels that takes the largest part of the step."""
+    parts = dict(answer.step.breakdown)
+    name = max(parts, key=lambda each: parts[each])
+    return f"{name.replace('_', ' ')} ({100 * parts[name] / sum(parts.values()):.0f} %)"
+
+
+def _no_chunk(found: Evaluation, answer: Answer, view: Outlook, name: str, ratio: float, level: Level) -> Finding:
+    predicted, limit = _numbers(view, name, ratio)
+    reasons = "; ".join(answer.reasons[:1])
+    apart = answer.needs_disaggregation
+    fix = "separate prefill and decode workers" if apart else "fewer requests per replica, more GPUs or lighter weights"
+    return make(found, "W09", f"{LIMIT[name]} {predicted} > {limit} on {found.names()['gpus']} at batch "
+                f"{found.load.batch}, and no chunk keeps every limit ({reasons})", level=level,
+                fix=Fix(text=fix), size=1 / ratio)  # fmt: skip
+
+
+def _overloaded(found: Evaluation, answer: Answer) -> Finding:
+    most = found.sustainable
+    fix = f"at most {most} requests at once per replica" if most else "more replicas or GPUs"
+    return make(found, "W10", f"{found.load.batch} decodes are no steady state within the limits on "
+                f"{found.names()['gpus']}: finished requests cannot be replaced as fast ({answer.reasons[0]})",
+                level="error" if answer.certain else "warning", fix=Fix(text=fix),
+                size=answer.utilisation)  # fmt: skip
+
+
+def _lost_rate(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Finding]:
+    """W02 where every limit holds: what a larger chunk would add to the prompt rate."""
+    best = answer.window.chunk_max
+    if best is None or answer.chunk >= best:
+        return
+    best = min(best, max(answer.prompt_tokens, answer.chunk))
+    rate, most = (view.expected.prefill.rate(c) for c in (answer.chunk, best))
+    lost = 1 - rate / most
+    if lost <= LOST:
+        return
+    better = found.retuned
+    fix = _setting(found, better) if better is not None and better.chunk > answer.chunk else None
+    yield make(found, "W02", f"{_written(found)}: {answer.chunk:,} prompt tokens a step cost {100 * lost:.0f} % of the "
+               f"prompt rate that a chunk of {best:,} reaches within the limits", found.word(found.budget_field),
+               fix=fix, size=lost)  # fmt: skip
+
+
+def _decode_worker(found: Evaluation, bound: bool) -> Iterator[Finding]:
+    view = found.view(found.load.batch)
+    step, accepted = view.expected.decode_step, view.expected.accepted
+    for name, limit, value in (("tpot", view.slo.tpot, step / accepted), ("itl", view.slo.itl, step)):
+        if limit is None or value <= limit or bound:
+            continue
+        yield make(found, "W09", f"{LIMIT[name]} {format_duration(value)} > {format_duration(limit)} on this decode "
+                   f"worker ({found.names()['gpus']}, batch {found.load.batch})",
+                   level=beyond(limit / value, view.bands[0]), size=value / limit,
+                   fix=Fix(text="a smaller batch or more tensor parallelism"))  # fmt: skip
+
+
+def _stall(found: Evaluation, answer: Answer) -> Iterator[Finding]:
+    """W03: engines that run prompts first stop every stream for a whole prompt."""
+    reading = found.reading
+    if reading is None or reading.composition == "mixed" or reading.interval or found.process.role != "both":
+        return
+    slo, gap = answer.slo, answer.expected.itl_s
+    limit = slo.itl if slo.itl is not None else slo.tpot
+    if gap is None or limit is None or gap <= limit:
+        return
+    level: Level = beyond(limit / gap, answer.tpot_error) if slo.itl is not None else "warning"
+    mixed = not reading.draft_tokens
+    flag = "--enable-mixed-chunk" if mixed else "--prefill-decode-interval"
+    text = f"{flag}{'' if mixed else ' 1'} (decodes then ride along with every chunk)" if mixed else f"{flag} 1"
+    yield make(found, "W03", f"SGLang runs prompts first: every stream stops for {format_duration(gap)} while a prompt "
+               f"of {answer.prompt_tokens:,} tokens is processed; {'ITL' if slo.itl else 'TPOT'} is "
+               f"{format_duration(limit)}", found.word("chunked_prefill_size"), level=level,
+               fix=Fix(text=text, flag=flag, value="" if mixed else "1"), size=gap / limit)  # fmt: skip
+
+
+def _default(found: Evaluation) -> Iterator[Finding]:
+    """W04: nothing is written, so a default decides."""
+    reading = found.reading
+    if reading is None or found.inspection is None:
+        return
+    value = reading.values.get(found.budget_field)
+    if value is None or value.source == "given" or found.process.role == "decode":
+        return
+    known = "" if found.version_known else "; the version is not stated, the newest is taken"
+    yield make(found, "W04", f"{budget_flag(found)} is not set: {format_count(reading.budget)} tokens a step by "
+               f"{value.rule}{known}", fix=Fix(text=f"write {budget_flag(found)} {reading.budget}",
+               flag=budget_flag(found), value=str(reading.budget)))  # fmt: skip
+
+
+def _head_of_line(found: Evaluation) -> Iterator[Finding]:
+    """W05: a short request behind a long prompt."""
+    reading, long = found.reading, found.settings.get("prompt-p95")
+    limit = found.settings.get("ttft")
+    if reading is None or long is None or limit is None or found.process.role == "decode":
+        return
+    threshold = reading.values.get("long_prefill_token_threshold")
+    if threshold is not None and threshold.value:
+        return
+    view = found.long_view(int(long))
+    wait = view.expected.prefill.total(found.chunk(found.load.batch)) if view is not None else 0.0
+    if wait <= limit:
+        return
+    vllm = reading.table.engine == "vllm"
+    value = str(max(128, found.chunk(found.load.batch) // 2))
+    fix = Fix(text=f"--long-prefill-token-threshold {value} lets short prompts pass",
+              flag="--long-prefill-token-threshold", value=value) if vllm else Fix(
+                  text="route long prompts to replicas of their own")  # fmt: skip
+    yield make(found, "W05", f"a request that arrives behind a prompt of {int(long):,} tokens waits "
+               f"{format_duration(wait)} for its first step: TTFT is {format_duration(limit)}",
+               found.word("long_prefill_token_threshold", found.budget_field), fix=fix, size=wait / limit)  # fmt: skip
+
+
+def _activations(found: Evaluation) -> Iterator[Finding]:
+    """W06: the activations of a large budget take the room of the KV cache that the load needs."""
+    asked, reading = found.load.asked, found.reading
+    if asked is None or reading is None or asked <= found.load.admits or found.process.role == "prefill":
+        return
+    for budget in SMALLER:
+        if budget >= reading.budget:
+            continue
+        holds = found.admitted_at(budget)
+        if holds >= asked:
+            ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
+            value = str(budget * ranks)
+            yield make(found, "W06", f"{_written(found)}: its activations leave KV cache for {found.load.admits:,} "
+                       f"requests, {asked:,} are wanted", found.word(found.budget_field),
+                       fix=Fix(text=f"{budget_flag(found)} {value} leaves room for {holds:,}", flag=budget_flag(found),
+                               value=value), size=asked / max(1, found.load.admits))  # fmt: skip
+            return
+
+
+def _queue(found: Evaluation, answer: Answer) -> Iterator[Finding]:
+    """W08: how much may wait before a request is better turned away."""
+    reading, limit = found.reading, answer.slo.ttft
+    if reading is None or limit is None or reading.table.engine != "vllm" or not answer.holds:
+        return
+    if not reading.table.since(QUEUED_SINCE):
+        return
+    tokens = int(limit * answer.chunking.prompt_tokens_per_s)
+    given = reading.values.get("max_num_queued_tokens")
+    written = given.value if given is not None and isinstance(given.value, int) else None
+    if written is not None and written <= 1.5 * tokens:
+        return
+    text = f"--max-num-queued-tokens {written:,}" if written is not None else "--max-num-queued-tokens is not set"
+    yield make(found, "W08", f"{text}: what waits beyond {tokens:,} prompt tokens cannot start within TTFT "
+               f"{format_duration(limit)}", found.word("max_num_queued_tokens"),
+               fix=Fix(text=f"--max-num-queued-tokens {tokens}", flag="--max-num-queued-tokens",
+                       value=str(tokens)))  # fmt: skip

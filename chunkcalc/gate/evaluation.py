@@ -1,0 +1,389 @@
+"""A process with what is known of it -> what the engine does, and what users see."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from chunkcalc.answer import Answer
+from chunkcalc.capacity import Capacity, capacity
+from chunkcalc.case import Case, resolve
+from chunkcalc.catalog import Found, load_hardware, load_model
+from chunkcalc.engines.command import arguments, model_name
+from chunkcalc.engines.grammar import Arguments
+from chunkcalc.engines.reading import Reading
+from chunkcalc.engines.tables import Table, table
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.gate.settings import Settings
+from chunkcalc.inspection import Inspection, inspect_command
+from chunkcalc.manifests.process import Process
+from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.question import Question
+from chunkcalc.records import Hardware
+from chunkcalc.solve import answer, largest_batch
+from chunkcalc.step import StepTimer
+
+# What holds on both of these holds on any GPU: the smallest and the largest that engines run on.
+EXTREMES = ("l4", "b300")
+SHORTEST, LONGEST = 1024, 10_000_000  # positions of the models that stand in for an unknown one
+ASSUMED_OUTPUT = 512
+MOST_ROUNDS = 12  # of the fixed point between a request rate and its batch
+UNREADABLE = "a file that can be read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How many requests decode at once on a replica, and why no more.
+
+    batch : decoding requests
+    asked : as the concurrency or the rate asks; None where neither is stated
+    admits : what the KV cache holds at the mean context
+    """
+
+    batch: int
+    asked: int | None
+    admits: int
+
+
+class Evaluation:
+    """A process, evaluated as far as what is known allows.
+
+    Parameters
+    ----------
+    process : as found
+    settings : what is known beyond its file
+    """
+
+    def __init__(self, process: Process, settings: Settings) -> None:
+        self.process, self.settings = process, settings
+        self.missing: list[str] = list(process.problems)
+        self.given: Arguments | None = None
+        self.table: Table | None = None
+        self.inspection: Inspection | None = None
+        self.model: Found | None = None
+        self.hardware: Found | None = None
+        self.model_as_written: str | None = None
+        self.version_known = False
+        self.reading: Reading | None = None
+        if process.command is None:
+            self.missing = self.missing or [UNREADABLE]
+            return
+        self._read()
+
+    @property
+    def status(self) -> str:
+        """`evaluated`, `unknown` or `disabled`."""
+        if self.process.disabled:
+            return "disabled"
+        return "unknown" if self.missing or self.inspection is None else "evaluated"
+
+    def _read(self) -> None:
+        command = self.process.command
+        assert command is not None
+        version = self.settings.get("engine-version") or command.version
+        self.version_known = bool(version)
+        try:
+            self.table = table(command.engine, version or None, "engine-version")
+            self.given = arguments(command, self.table)
+        except ChunkcalcError as error:
+            self.missing.append(str(error))
+            return
+        self._resolve_model(model_name(command, self.given))
+        self._resolve_gpu()
+        if self.model is not None and self.hardware is not None and not self.process.problems:
+            self.inspection = inspect_command(
+                command, self.table, self.model.record, self.hardware.record, "server", self.given
+            )
+            self.reading = self.inspection.reading
+        else:
+            self.reading = self._whatever()
+
+    def _resolve_model(self, written: str) -> None:
+        process = self.process
+        names = [str(n) for n in process.model]
+        self.model_as_written = written or (names[0] if names else None)
+        served = self.given.value("served_model_name") if self.given is not None else None
+        served_names = list(served) if isinstance(served, (tuple, list)) else [served] if served else []
+        given = self.settings.get("model")
+        candidates = [given] if given else [written, *names, *(str(n) for n in served_names)]
+        problem = ""
+        for name in [*candidates, *_tail(written)]:
+            path = name.startswith(("/", "./", "../")) or "://" in name or name.endswith((".toml", ".json"))
+            if not name or (path and name != given):
+                continue
+            try:
+                self.model = load_model(name)
+                return
+            except ChunkcalcError as error:
+                problem = problem or (error.what if name in candidates else "")
+        known = [name for name in candidates if name]
+        if not known:
+            problem = "the model is not named"
+        elif not problem:
+            problem = f"the model is behind a path ({known[0]:.80})"
+        self.missing.append(f"model: {problem}; name one with --model, chunkcalc/model or {_CONFIG}")
+
+    def _resolve_gpu(self) -> None:
+        given = self.settings.get("gpu")
+        if given:
+            try:
+                self.hardware = load_hardware(given)
+            except ChunkcalcError as error:
+                self.missing.append(f"gpu: {error.what}; {error.hint}")
+            return
+        found: dict[str, Found] = {}
+        unknown = []
+        for name in self.process.gpu:
+            try:
+                device = load_hardware(str(name)) if not name.endswith(".toml") else None
+            except ChunkcalcError:
+                unknown.append(str(name))
+                continue
+            if device is not None:
+                found.setdefault(device.record.id, device)
+        slices = [device for key, device in found.items() if "-mig-" in key]
+        if len(found) == 1 or slices:
+            self.hardware = slices[0] if slices else next(iter(found.values()))
+            return
+        problem = "the GPU type is not stated"
+        if found:
+            problem = f"the GPU may be {' or '.join(found)}"
+        elif unknown:
+            problem = f"'{unknown[0]:.60}' names no GPU that is known"
+        self.missing.append(f"gpu: {problem}; name it with --gpu, chunkcalc/gpu or {_CONFIG}")
+
+    def _whatever(self) -> Reading | None:
+        """What the arguments mean whatever the model or the GPU is: what two extremes have in common."""
+        command = self.process.command
+        assert command is not None and self.table is not None
+        gpus = [self.hardware.record] if self.hardware is not None else [load_hardware(n).record for n in EXTREMES]
+        lengths = [self.model.record.max_position] if self.model is not None else [SHORTEST, LONGEST]
+        readings = []
+        for gpu in gpus:
+            for length in lengths:
+                readings.append(_reading(command, self.table, gpu, length, self.given))
+        known = [reading for reading in readings if reading is not None]
+        if not known:
+            return None
+        first, rest = known[0], known[1:]
+        common = {
+            name: tuple(text for text in getattr(first, name) if all(text in getattr(r, name) for r in rest))
+            for name in ("refusals", "differences")
+        }
+        return replace(first, **common)  # type: ignore[arg-type]
+
+    def word(self, *fields: str) -> str:
+        """The word that sets the first of some fields; empty where none is set.
+
+        Parameters
+        ----------
+        fields : names of values
+        """
+        given = self.given.given if self.given is not None else {}
+        return next((given[name].word for name in fields if name in given), "")
+
+    @cached_property
+    def budget_field(self) -> str:
+        """The field that holds the budget or the chunk."""
+        engine = self.process.command.engine if self.process.command is not None else ""
+        return {"sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}.get(engine, "max_num_batched_tokens")
+
+    @cached_property
+    def case(self) -> Case | None:
+        """The deployment under its workload; None without a prompt, or where the engine refuses it."""
+        seen = self.inspection
+        if seen is None or seen.deployment is None or self.settings.get("prompt") is None or self.process.disabled:
+            return None
+        try:
+            return resolve(self.question(batch=None))
+        except ChunkcalcError as error:
+            self.missing.append(str(error))
+            return None
+
+    def question(self, **changes: Any) -> Question:
+        """The deployment and its workload as a question.
+
+        Parameters
+        ----------
+        changes : fields that differ
+        """
+        assert self.inspection is not None and self.model is not None and self.hardware is not None
+        reading, settings = self.inspection.reading, self.settings
+        parallelism = reading.parallelism
+        prefill = self.process.role == "prefill"
+        fields: dict[str, Any] = {
+            "model": self.model.record, "gpu": self.hardware.record, "prompt": settings.get("prompt"),
+            "output": 1 if prefill else settings.get("output") or ASSUMED_OUTPUT,
+            "ttft": settings.get("ttft"), "tpot": None if prefill else settings.get("tpot"),
+            "itl": None if prefill else settings.get("itl"), "tpot_basis": settings.get("tpot-basis"),
+            "tp": parallelism.tp, "pp": parallelism.pp, "ep": parallelism.ep, "attention_dp": parallelism.dp,
+            "weights": reading.weights, "kv": reading.kv, "draft_tokens": reading.draft_tokens,
+            "prefix_hit": settings.get("prefix-hit") or 0.0, "engine": reading.table.engine,
+            "engine_version": reading.table.version, "memory_fraction": reading.memory_fraction,
+            "mixed_chunk": reading.table.engine == "sglang" and reading.composition == "mixed",
+            "prefill_interval": reading.interval, "max_utilisation": settings.get("max-utilisation") or 0.85,
+        }  # fmt: skip
+        return Question(**{**fields, **changes})
+
+    @cached_property
+    def timer(self) -> StepTimer:
+        """Of the deployment; shared, because it remembers."""
+        assert self.case is not None
+        return StepTimer(self.case.deployment, self.case.workload.draft_tokens)
+
+    def view(self, batch: int) -> Outlook:
+        """The deployment with some requests decoding.
+
+        Parameters
+        ----------
+        batch : decoding requests of the replica
+        """
+        assert self.case is not None
+        workload = replace(self.case.workload, batch=batch)
+        return outlook(self.case.deployment, workload, self.case.slo, self.timer)
+
+    @cached_property
+    def most_running(self) -> int:
+        """Requests that may run at once on a replica, by the engine's limit."""
+        assert self.reading is not None
+        return self.reading.max_num_seqs * self.reading.parallelism.dp
+
+    def memory(self, batch: int) -> Capacity:
+        """The memory of a replica with some requests decoding.
+
+        Parameters
+        ----------
+        batch : decoding requests of the replica
+        """
+        assert self.case is not None and self.reading is not None
+        return capacity(self.case.deployment, replace(self.case.workload, batch=batch), self.reading.chunk)
+
+    @cached_property
+    def load(self) -> Load:
+        """The batch that the stated load brings about: no more than the engine and its memory admit."""
+        assert self.case is not None and self.inspection is not None
+        concurrency, rate = self.settings.get("concurrency"), self.settings.get("rate")
+        most = min(concurrency or self.most_running, self.most_running)
+        admits = self.memory(most).max_concurrency
+        if self.inspection.kv_tokens is not None:
+            admits = min(admits, int(self.inspection.kv_tokens / self.case.workload.context))
+        if self.process.role == "prefill":
+            return Load(batch=0, asked=concurrency, admits=admits)
+        asked = concurrency if rate is None else self._by_rate(rate, max(1, min(most, admits)))
+        batch = 1 if asked is None else max(1, min(asked, self.most_running, admits))
+        return Load(batch=batch, asked=asked, admits=admits)
+
+    def _by_rate(self, rate: float, most: int) -> int:
+        """Little's law: as many decode at once as arrive while one does; the step depends on how many."""
+        assert self.case is not None
+        batch, decoding = 1, max(1, self.case.workload.output - 1)
+        for _ in range(MOST_ROUNDS):
+            view = self.view(batch)
+            service = view.expected
+            time = service.tpot(self.chunk(batch)) if self.process.role == "both" else service.decode_step
+            wanted = max(
+                1, math.ceil(rate * decoding * time / (1 if self.process.role == "both" else service.accepted))
+            )
+            if wanted == batch or batch >= most:
+                return wanted
+            batch = min(wanted, most)
+        return batch
+
+    def chunk(self, batch: int) -> int:
+        """Prompt tokens of a step beside some decodes, on one rank; at least one.
+
+        Parameters
+        ----------
+        batch : decoding requests of the replica
+        """
+        assert self.reading is not None
+        if self.reading.composition != "mixed":
+            return self.reading.chunk
+        ranks = self.reading.parallelism.dp * self.reading.parallelism.pp
+        return max(1, self.reading.chunk - math.ceil(batch / ranks) * (1 + self.reading.draft_tokens))
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """The answer at the setting that is written; None where there is nothing to judge."""
+        if self.case is None or self.process.role == "decode":
+            return None
+        batch = self.load.batch or None
+        try:
+            return answer(self.question(batch=batch, chunk=self.chunk(batch or 0)), with_remedies=False)
+        except ChunkcalcError as error:
+            self.missing.append(str(error))
+            return None
+
+    @cached_property
+    def retuned(self) -> Answer | None:
+        """The answer at the best setting of the same deployment."""
+        if self.case is None or self.process.role == "decode":
+            return None
+        try:
+            return answer(self.question(batch=self.load.batch or None), with_remedies=False)
+        except ChunkcalcError:
+            return None
+
+    @cached_property
+    def sustainable(self) -> int:
+        """The largest batch that is a steady state within the limits; 0 where none is."""
+        assert self.case is not None
+        return largest_batch(self.case, self.timer)
+
+    def long_view(self, prompt: int) -> Outlook | None:
+        """The deployment under prompts of another length.
+
+        Parameters
+        ----------
+        prompt : tokens
+        """
+        assert self.case is not None
+        if prompt > self.case.deployment.model.max_position:
+            return None
+        workload = replace(self.case.workload, prompt=prompt, batch=self.load.batch)
+        return outlook(self.case.deployment, workload, self.case.slo, self.timer)
+
+    def admitted_at(self, budget: int) -> int:
+        """Requests that the KV cache holds beside the activations of another budget.
+
+        Parameters
+        ----------
+        budget : tokens of a step
+        """
+        assert self.case is not None
+        batch = min(self.settings.get("concurrency") or self.most_running, self.most_running)
+        return capacity(
+            self.case.deployment, replace(self.case.workload, batch=min(batch, budget)), budget
+        ).max_concurrency
+
+    def names(self) -> Mapping[str, str]:
+        """The deployment in words, for messages."""
+        reading = self.reading
+        gpu = self.hardware.record.id if self.hardware is not None else "an unknown GPU"
+        gpus = reading.parallelism.gpus if reading is not None else 1
+        return {"gpus": f"{gpus} x {gpu}", "model": self.model.record.id if self.model is not None else "?"}
+
+
+_CONFIG = "chunkcalc.toml"
+
+
+def _reading(command: Any, found: Table, gpu: Hardware, length: int, given: Arguments | None) -> Reading | None:
+    from chunkcalc.engines.command import read  # noqa: PLC0415
+    from chunkcalc.engines.reading import Target  # noqa: PLC0415
+
+    try:
+        return read(command, found, Target(gpu, length, "server", command.environment), given)
+    except ChunkcalcError:
+        return None
+
+
+def _tail(path: str) -> Iterator[str]:
+    """The last parts of a path, which often are a model's name."""
+    parts = [part for part in re.split(r"[/\\]", path) if part]
+    if "/" in path and len(parts) > 1 and (path.startswith(("/", "."))):
+        yield "/".join(parts[-2:])
+        yield parts[-1]

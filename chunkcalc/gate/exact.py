@@ -1,0 +1,360 @@
+"""Exact rules: what the engine refuses, or silently does otherwise than is written."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+
+from chunkcalc.counts import fixed_bytes_per_sequence, kv_bytes_per_token
+from chunkcalc.engines.words import Remark, Word
+from chunkcalc.gate.catalogue import Level, rule
+from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.finding import Finding, Fix
+from chunkcalc.units import format_count
+
+# Tokens of the largest image that vLLM must take in one step, by the family of the model
+# (vllm-project/recipes issue 441: gemma-4 needs 2,496, the default of an A100 is 2,048).
+LARGEST_ITEM = {"gemma-4": 2496}
+# Tokens that a rank may dispatch in DeepEP's low-latency mode: VLLM_MOE_DP_CHUNK_SIZE and
+# SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK, when left out.
+DEEPEP_CAP = {"vllm": ("VLLM_MOE_DP_CHUNK_SIZE", 256),
+              "sglang": ("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", 128)}  # fmt: skip
+ATTENTION_BLOCK = 16  # vLLM rounds the blocks of hybrid models up to this
+
+
+def make(
+    found: Evaluation, number: str, message: str, word: str = "", *, level: Level | None = None,
+    fix: Fix | None = None, size: float | None = None,
+) -> Finding:  # fmt: skip
+    """A finding at the word that causes it; at the process where a default does.
+
+    Parameters
+    ----------
+    found : the deployment
+    number : of the rule in the plan's lists, such as `E02`
+    message : the sentence
+    word : the cause
+    level : where it is not the rule's own
+    fix : one replacement
+    size : what is compared with the limit; larger is worse
+    """
+    process, known = found.process, rule(number)
+    placed = isinstance(word, Word) and word.line > 0
+    return Finding(
+        rule=known.id, kind=known.kind, level=level or known.level, message=message,
+        file=process.file, line=word.line if placed else process.line,  # type: ignore[attr-defined]
+        pointer=(word.pointer if placed else "") or process.pointer,  # type: ignore[attr-defined]
+        subject=process.name, flag=word.partition("=")[0] if word else "", fix=fix, number=size,
+    )  # fmt: skip
+
+
+def exact(found: Evaluation) -> Iterator[Finding]:
+    """Every exact finding of a deployment.
+
+    Parameters
+    ----------
+    found : the deployment
+    """
+    yield from _remarks(found)
+    for check in (_duplicate_keys, _cut_off, _one_item, _gpus, _context, _decode_slots, _dispatch, _items, _blocks,
+                  _unchunked):  # fmt: skip
+        yield from check(found)
+
+
+def _remarks(found: Evaluation) -> Iterator[Finding]:
+    """What the engine's own parser and checks say."""
+    reading, given = found.reading, found.given
+    if reading is not None:
+        refusals, differences = reading.refusals, reading.differences
+    elif given is not None:
+        refusals, differences = tuple(given.refusals), tuple(given.differences)
+    else:
+        return
+    for texts, refused in ((refusals, True), (differences, False)):
+        for text in texts:
+            number = text.rule if isinstance(text, Remark) and text.rule else "E21"
+            word = text.word if isinstance(text, Remark) else ""
+            if number == "E21" and word.startswith("--") and " " in word.partition("=")[0]:
+                continue  # said by its own rule
+            level: Level = "error" if refused else rule(number).level
+            message = str(text)
+            if number == "E03" and refused and not found.version_known:
+                level, message = "warning", f"{message} (the version is not stated: the newest is taken)"
+            engine = reading.table.engine if reading is not None else ""
+            verb = "refuses to start: " if refused and engine else ""
+            name = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(engine, "")
+            yield make(found, number, f"{name} {verb}{message}" if verb else message, word, level=level,
+                       fix=_fix(number, found, word, message))  # fmt: skip
+
+
+def _fix(number: str, found: Evaluation, word: str, message: str) -> Fix | None:
+    make_fix = _FIXES.get(number)
+    return make_fix(found, word, message) if make_fix is not None else None
+
+
+def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None:
+        return None
+    length = found.reading.max_model_len
+    return Fix(text=f"--max-num-batched-tokens {length} (or leave chunked prefill on)",
+               flag="--max-num-batched-tokens", value=str(length))  # fmt: skip
+
+
+def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None:
+        return None
+    flag = "--max_batch_size" if found.reading.table.engine == "trtllm" else "--max-num-seqs"
+    return Fix(text=f"{flag} {found.reading.budget}", flag=flag, value=str(found.reading.budget))
+
+
+def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
+    flag, equals, _ = word.partition("=")
+    if equals and "takes no value" in message:
+        off = word.lower().endswith(("false", "0"))
+        text = f"--no-{flag.removeprefix('--')}" if off else flag
+        return Fix(text=f"write {text}", flag=flag, value=text)
+    return Fix(text=f"remove {flag or 'it'}", flag=flag)
+
+
+def _two_words(found: Evaluation, word: str, message: str) -> Fix | None:
+    path = word.partition("=")[2]
+    return Fix(text=f"two words: --config {path}", flag="--config", value=path)
+
+
+def _plain_number(found: Evaluation, word: str, message: str) -> Fix | None:
+    match = re.search(r"(--[\w-]+) (\d+)([kKmMgG]i?)", message)
+    if not match:
+        return None
+    factor = {"k": 2**10, "m": 2**20, "g": 2**30}[match[3][0].lower()]
+    value = str(int(match[2]) * factor)
+    return Fix(text=f"{match[1]} {value}", flag=match[1], value=value)
+
+
+def _times_ranks(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None or not word.startswith("--chunked"):
+        return None
+    ranks, value = found.reading.parallelism.dp, found.reading.chunk * found.reading.parallelism.dp**2
+    return Fix(text=f"if {found.reading.chunk * ranks:,} per rank was meant: --chunked-prefill-size {value}",
+               flag="--chunked-prefill-size", value=str(value))  # fmt: skip
+
+
+def _whole_pages(found: Evaluation, word: str, message: str) -> Fix | None:
+    match = re.search(r"chunk of ([\d,]+).*--page-size (\d+)", message)
+    if not match:
+        return None
+    size, page = int(match[1].replace(",", "")), int(match[2])
+    value = max(page, size // page * page)
+    return Fix(text=f"--chunked-prefill-size {value}", flag="--chunked-prefill-size", value=str(value))
+
+
+def _written_out(found: Evaluation, word: str, message: str) -> Fix | None:
+    match = re.search(r"is read as (--[\w-]+)", message)
+    return Fix(text=f"write {match[1]}", flag=word.partition("=")[0], value=match[1]) if match else None
+
+
+def _negative(found: Evaluation, word: str, message: str) -> Fix | None:
+    name = word.replace("_", "-")
+    return Fix(text=f"--no-{name} on the command line instead", flag=word, value=f"--no-{name}")
+
+
+def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
+    tokens = found.inspection.kv_tokens if found.inspection is not None else None
+    if not tokens or found.reading is None or tokens >= found.reading.max_model_len:
+        return None
+    value = max(1, tokens // found.reading.parallelism.dp // 1024 * 1024)
+    flag = {"sglang": "--context-length", "trtllm": "--max_seq_len"}.get(found.reading.table.engine, "--max-model-len")
+    return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
+
+
+def _more_gpus(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None:
+        return None
+    tp = found.reading.parallelism.tp * 2
+    flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(found.reading.table.engine, "--tensor-parallel-size")
+    return Fix(text=f"{flag} {tp}, or lighter weights", flag=flag, value=str(tp))
+
+
+_FIXES: dict[str, Callable[[Evaluation, str, str], Fix | None]] = {
+    "E01": _raise_budget, "E02": _fewer_requests, "E03": _remove, "E04": _two_words, "E05": _plain_number,
+    "E06": _times_ranks, "E07": _whole_pages, "E15": _written_out, "E17": _negative, "E19": _shorter,
+    "E20": _more_gpus,
+}  # fmt: skip
+
+
+def _duplicate_keys(found: Evaluation) -> Iterator[Finding]:
+    for word in found.process.twice:
+        yield make(found, "E14", f"the key '{word}' stands twice in one mapping: the last one counts here, and "
+                   "Kubernetes refuses it when it is strict", word, fix=Fix(text="keep one of the two"))  # fmt: skip
+
+
+def _cut_off(found: Evaluation) -> Iterator[Finding]:
+    if found.process.cut is not None:
+        word = found.process.cut
+        yield make(found, "E26", f"a comment inside the continued command ends it: {word} and what follows never "
+                   "reach the engine", word, fix=Fix(text="move the comment above the command"))  # fmt: skip
+
+
+def _one_item(found: Evaluation) -> Iterator[Finding]:
+    command = found.process.command
+    for word in command.words if command is not None else ():
+        if word.startswith("--") and " " in word.partition("=")[0]:
+            flag, _, value = word.partition(" ")
+            yield make(found, "E26", f"'{word:.60}' is one word: the engine sees no flag {flag} in it", word,
+                       fix=Fix(text=f"two items: {flag} and {value}", flag=flag, value=value))  # fmt: skip
+
+
+def _gpus(found: Evaluation) -> Iterator[Finding]:
+    """TP x PP x DP against the GPUs of the replica."""
+    reading, gpus = found.reading, found.process.gpus
+    if reading is None or gpus is None:
+        return
+    parallelism = reading.parallelism
+    wanted = parallelism.gpus
+    if wanted == gpus:
+        return
+    parts = f"tp {parallelism.tp} x pp {parallelism.pp} x dp {parallelism.dp}"
+    word = found.word("tensor_parallel_size", "tp_size", "data_parallel_size", "dp_size", "pipeline_parallel_size")
+    flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(reading.table.engine, "--tensor-parallel-size")
+    if wanted > gpus:
+        yield make(found, "E13", f"{parts} needs {wanted} GPUs, the replica has {gpus}", word,
+                   fix=Fix(text=f"request {wanted} GPUs"))  # fmt: skip
+    elif reading.table.engine == "vllm" and _spread(found):
+        return
+    else:
+        tp = gpus // (parallelism.pp * parallelism.dp)
+        yield make(found, "E13", f"{parts} uses {wanted} of the {gpus} GPUs of the replica: the rest is idle", word,
+                   level="warning", fix=Fix(text=f"{flag} {tp}", flag=flag, value=str(tp)))  # fmt: skip
+
+
+def _spread(found: Evaluation) -> bool:
+    """Data parallel ranks that are started elsewhere."""
+    return bool(found.word("data_parallel_start_rank", "data_parallel_rank", "data_parallel_address", "headless"))
+
+
+def _context(found: Evaluation) -> Iterator[Finding]:
+    """The stated requests against the longest context."""
+    prompt, reading = found.settings.get("prompt"), found.reading
+    if prompt is None or reading is None or found.inspection is None:
+        return
+    output = found.settings.get("output") or 1
+    if prompt + output > reading.max_model_len:
+        word = found.word("max_model_len", "context_length", "max_seq_len")
+        flag = {"sglang": "--context-length", "trtllm": "--max_seq_len"}.get(reading.table.engine, "--max-model-len")
+        value = str(prompt + output)
+        yield make(found, "E27", f"a request of {prompt:,} + {output:,} tokens is longer than the context of "
+                   f"{reading.max_model_len:,}: it is refused or cut", word,
+                   fix=Fix(text=f"{flag} {value} or more", flag=flag, value=value))  # fmt: skip
+
+
+def _decode_slots(found: Evaluation) -> Iterator[Finding]:
+    """A decode worker whose budget is smaller than its decodes with their drafts."""
+    reading = found.reading
+    if reading is None or found.process.role != "decode" or reading.composition != "mixed":
+        return
+    needed = reading.max_num_seqs * (1 + reading.draft_tokens)
+    if needed > reading.budget and (found.inspection is not None or found.word(found.budget_field)):
+        flag = "--max_num_tokens" if reading.table.engine == "trtllm" else "--max-num-batched-tokens"
+        drafts = f" x (1 + {reading.draft_tokens} drafts)" if reading.draft_tokens else ""
+        yield make(found, "E10", f"a budget of {reading.budget:,} does not hold the {reading.max_num_seqs:,} decodes"
+                   f"{drafts} of this decode worker", found.word(found.budget_field, "max_num_seqs"),
+                   fix=Fix(text=f"{flag} {needed}", flag=flag, value=str(needed)))  # fmt: skip
+
+
+def _dispatch(found: Evaluation) -> Iterator[Finding]:
+    """DeepEP's low-latency mode takes so many tokens per rank and no more."""
+    reading, given = found.reading, found.given
+    if reading is None or given is None or reading.table.engine not in DEEPEP_CAP:
+        return
+    name, cap = DEEPEP_CAP[reading.table.engine]
+    process = found.process
+    stated = process.command.environment.get(name, "") if process.command is not None else ""
+    cap = int(stated) if stated.isdigit() else cap
+    if reading.table.engine == "vllm":
+        backend = str(given.value("all2all_backend") or "")
+        if backend == "deepep_low_latency" and given.value("enable_expert_parallel") and reading.budget > cap:
+            word = found.word("max_num_batched_tokens", "all2all_backend")
+            yield make(found, "E11", f"DeepEP's low-latency mode moves {cap} tokens per rank at a time: a budget of "
+                       f"{reading.budget:,} runs every MoE layer in {math.ceil(reading.budget / cap)} slices", word,
+                       level="warning", fix=Fix(text=f"--max-num-batched-tokens {cap}, or {name}={reading.budget}",
+                                                flag="--max-num-batched-tokens", value=str(cap)))  # fmt: skip
+    elif str(given.value("moe_a2a_backend") or "") == "deepep" and given.value("deepep_mode") == "low_latency":
+        rows = reading.max_num_seqs * (1 + reading.draft_tokens)
+        limited = found.word("max_running_requests")
+        if limited and rows > cap:
+            value = cap // (1 + reading.draft_tokens)
+            yield make(found, "E11", f"{rows:,} decode tokens per rank exceed the {cap} that DeepEP's low-latency mode "
+                       "takes: SGLang asserts", limited,
+                       fix=Fix(text=f"--max-running-requests {value * reading.parallelism.dp}, or {name}={rows}",
+                               flag="--max-running-requests", value=str(value * reading.parallelism.dp)))  # fmt: skip
+        if process.role != "decode" and reading.chunk > cap:
+            word = found.word("chunked_prefill_size", "deepep_mode")
+            fix = Fix(text="--deepep-mode auto", flag="--deepep-mode", value="auto")
+            yield make(found, "E11", f"a chunk of {reading.chunk:,} per rank exceeds the {cap} tokens that DeepEP's "
+                       "low-latency mode takes", word, fix=fix)  # fmt: skip
+
+
+def _items(found: Evaluation) -> Iterator[Finding]:
+    """Models whose images must enter a step whole."""
+    reading, model = found.reading, found.model
+    if reading is None or model is None or reading.table.engine != "vllm" or found.inspection is None:
+        return
+    tokens = next((n for family, n in LARGEST_ITEM.items() if model.record.id.startswith(family)), 0)
+    if tokens > reading.budget and found.word("language_model_only") == "":
+        yield make(found, "E09", f"an image of {model.record.id} is {tokens:,} tokens and must enter a step whole: "
+                   f"the budget is {reading.budget:,}", found.word("max_num_batched_tokens"),
+                   fix=Fix(text="--max-num-batched-tokens 4096", flag="--max-num-batched-tokens",
+                           value="4096"))  # fmt: skip
+
+
+def hybrid_block(found: Evaluation) -> int | None:
+    """Tokens of a block that vLLM gives a hybrid model: as many as its recurrent state weighs.
+
+    Parameters
+    ----------
+    found : the deployment
+
+    Returns
+    -------
+    tokens; None for models without recurrent layers [token]
+    """
+    if found.model is None:
+        return None
+    model = found.model.record
+    kinds = [getattr(group.attention, "kind", "") for group in model.layers]
+    recurrent = sum(g.count for g, kind in zip(model.layers, kinds, strict=True) if kind in ("delta", "mamba2"))
+    growing = sum(
+        g.count for g, kind in zip(model.layers, kinds, strict=True) if kind not in ("delta", "mamba2", "none", "")
+    )
+    per_token = kv_bytes_per_token(model, "bf16")
+    if not recurrent or not growing or not per_token:
+        return None
+    state = fixed_bytes_per_sequence(model, "bf16") / recurrent
+    tokens: int = ATTENTION_BLOCK * math.ceil(state / (per_token / growing) / ATTENTION_BLOCK)
+    return tokens
+
+
+def _blocks(found: Evaluation) -> Iterator[Finding]:
+    """Hybrid models with prefix caching: a block must fit the budget."""
+    reading, given = found.reading, found.given
+    if reading is None or given is None or reading.table.engine != "vllm" or found.inspection is None:
+        return
+    block = hybrid_block(found) if given.value("enable_prefix_caching") else None
+    if block is not None and block > reading.budget:
+        value = str(math.ceil(block / 1024) * 1024)
+        yield make(found, "E08", f"with prefix caching a block of this hybrid model is about {block:,} tokens: a "
+                   f"budget of {reading.budget:,} holds none", found.word("max_num_batched_tokens"),
+                   fix=Fix(text=f"--max-num-batched-tokens {value}", flag="--max-num-batched-tokens",
+                           value=value))  # fmt: skip
+
+
+def _unchunked(found: Evaluation) -> Iterator[Finding]:
+    """TensorRT-LLM without chunked prefill refuses prompts above its budget."""
+    reading, prompt = found.reading, found.settings.get("prompt")
+    if reading is None or prompt is None or reading.table.engine != "trtllm" or found.inspection is None:
+        return
+    chunked = reading.values.get("enable_chunked_prefill")
+    if (chunked is None or not chunked.value) and prompt > reading.budget and found.process.role != "decode":
+        fix = Fix(text="enable_chunked_prefill: true", flag="enable_chunked_prefill", value="true")
+        yield make(found, "E12", f"chunked prefill is off: a prompt of {prompt:,} tokens is refused at max_num_tokens "
+                   f"{format_count(reading.budget)}", found.word("max_num_tokens"), level="error", fix=fix)  # fmt: skip

@@ -1,0 +1,56 @@
+"""A finding: a rule, a place, a sentence, and what to write instead."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from chunkcalc.gate.catalogue import Kind, Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """What to write instead.
+
+    text : in words
+    flag : the flag to set; empty where it is no single flag
+    value : to set it to
+    """
+
+    text: str
+    flag: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A rule that a deployment breaks.
+
+    rule, kind, level : of the catalogue
+    message : what is written, the number against the limit, and why
+    file, line, pointer : where
+    subject : name of the deployment
+    flag : what causes it; empty where a default does
+    fix : one replacement
+    number : what is compared with the limit, so that worse can be told from better; larger is worse
+    waived : why it does not count; None where it does
+    """
+
+    rule: str
+    kind: Kind
+    level: Level
+    message: str
+    file: str
+    line: int
+    pointer: str = ""
+    subject: str = ""
+    flag: str = ""
+    fix: Fix | None = None
+    number: float | None = None
+    waived: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Stable against moved lines: rule, file, deployment and flag."""
+        parts = "\0".join((self.rule, self.file, self.subject, self.pointer, self.flag))
+        return hashlib.sha256(parts.encode()).hexdigest()[:32]

@@ -1,0 +1,293 @@
+"""What is known of a deployment beyond its file: limits, workload, GPU, model. Five sources, in one order."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from chunkcalc import units
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.profiles import read_toml
+
+CONFIG = "chunkcalc.toml"
+ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "itl": "itl"}
+DURATIONS = ("ttft", "tpot", "itl")
+COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
+NAMES = ("gpu", "model", "engine-version", "tpot-basis")
+KEYS = (*DURATIONS, *COUNTS, "rate", "prefix-hit", "max-utilisation", *NAMES)
+WAIVING = ("ignore", "reason", "until")
+
+
+class Setting(NamedTuple):
+    """A value and where it came from."""
+
+    value: Any
+    source: str
+
+
+class ConfigWaiver(NamedTuple):
+    """A waiver of the configuration file."""
+
+    rule: str
+    files: tuple[str, ...]
+    reason: str
+    until: date | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that is known of a deployment beyond its file, by key.
+
+    values : the settings
+    """
+
+    values: Mapping[str, Setting] = field(default_factory=dict)
+
+    def get(self, key: str) -> Any:
+        """A value; None where nothing says it.
+
+        Parameters
+        ----------
+        key : one of KEYS
+        """
+        return self.values[key].value if key in self.values else None
+
+    def under(self, more: Mapping[str, Setting]) -> Settings:
+        """These settings, with those of another source where these say nothing.
+
+        Parameters
+        ----------
+        more : of the other source
+        """
+        return Settings({**more, **self.values})
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any latency limit is stated."""
+        return any(key in self.values for key in DURATIONS)
+
+    @property
+    def has_load(self) -> bool:
+        """Whether a concurrency or a rate is stated."""
+        return "concurrency" in self.values or "rate" in self.values
+
+
+def parsed(given: Mapping[str, Any], source: str, where: str) -> dict[str, Setting]:
+    """Settings as a source writes them -> values in SI units.
+
+    Parameters
+    ----------
+    given : key -> text, or number where the source has numbers
+    source : its name, for reports
+    where : for errors
+
+    Raises
+    ------
+    ChunkcalcError : an unknown key or a value of another kind
+    """
+    out: dict[str, Setting] = {}
+    for key, value in given.items():
+        if value is None:
+            continue
+        name = str(key).replace("_", "-").lower()
+        name = ALIASES.get(name, name)
+        if name not in KEYS:
+            known = ", ".join(sorted(KEYS))
+            raise ChunkcalcError(f"unknown setting '{key!s:.40}'", where, f"choose from {known}")
+        out[name] = Setting(_value(name, str(value), f"{where}: {key}"), source)
+    if "concurrency" in out and "rate" in out:
+        raise ChunkcalcError("a concurrency and a rate contradict each other", where, "give only one of the two")
+    return out
+
+
+def _value(name: str, text: str, where: str) -> Any:
+    if name in DURATIONS:
+        return units.parse_duration(text, where)
+    if name in COUNTS:
+        return units.parse_count(text, where)
+    if name == "rate":
+        return _rate(text, where)
+    if name == "prefix-hit":
+        return units.parse_fraction(text, where, high=0.999)
+    if name == "max-utilisation":
+        return units.parse_fraction(text, where)
+    if name == "tpot-basis" and text not in ("step", "mean"):
+        raise ChunkcalcError(f"'{text:.40}' is no basis", where, "choose from step, mean")
+    return text
+
+
+def _rate(text: str, where: str) -> float:
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(/s|req/s|rps)?\s*", text)
+    if not match or float(match[1]) == 0:
+        raise ChunkcalcError(f"'{text:.40}' is not a request rate", where, "write requests per second, such as 3.5")
+    return float(match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A chunkcalc.toml.
+
+    path : of the file; None where there is none
+    shared : settings of every file below it
+    files : glob -> settings
+    waivers : of the file
+    """
+
+    path: Path | None = None
+    shared: Mapping[str, Setting] = field(default_factory=dict)
+    files: tuple[tuple[str, Mapping[str, Setting]], ...] = ()
+    waivers: tuple[ConfigWaiver, ...] = ()
+
+    def of(self, relative: str) -> Mapping[str, Setting]:
+        """Settings of a file: of the last glob that matches, then of all.
+
+        Parameters
+        ----------
+        relative : the file, relative to this one
+        """
+        out = dict(self.shared)
+        for glob, settings in self.files:
+            if matches(relative, glob):
+                out = {**out, **settings}
+        return out
+
+
+def matches(path: str, glob: str) -> bool:
+    """Whether a path matches a glob, as .gitignore reads it.
+
+    Parameters
+    ----------
+    path : relative, with forward slashes
+    glob : `*` stays within a folder, `**` does not; without a slash it matches a name anywhere
+    """
+    glob = glob.removeprefix("./")
+    if "/" not in glob:
+        return fnmatch.fnmatchcase(PurePosixPath(path).name, glob)
+    if glob.endswith("/"):
+        return path.startswith(glob)
+    pattern = ""
+    for part in re.split(r"(\*\*/|\*\*|\*|\?)", glob):
+        pattern += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
+    return re.fullmatch(pattern, path) is not None
+
+
+def read_config(path: Path, shown: str) -> Config:
+    """A configuration file.
+
+    Parameters
+    ----------
+    path : the file
+    shown : as reports write it
+
+    Raises
+    ------
+    ChunkcalcError : unreadable, not TOML, an unknown key
+    """
+    data = read_toml(path, CONFIG)
+    waivers = tuple(_waiver(entry, index, shown) for index, entry in enumerate(_tables(data.pop("waivers", []), shown)))
+    files = data.pop("files", {})
+    if not isinstance(files, dict) or not all(isinstance(value, dict) for value in files.values()):
+        raise ChunkcalcError("files is not a table of globs", shown, 'write [files."deploy/*.yaml"]')
+    return Config(
+        path, parsed(data, shown, shown),
+        tuple((glob, parsed(entry, shown, f'{shown}: files."{glob}"')) for glob, entry in files.items()), waivers,
+    )  # fmt: skip
+
+
+def _tables(value: object, shown: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise ChunkcalcError("waivers is not a list of tables", shown, "write [[waivers]]")
+    return value
+
+
+def _waiver(entry: dict[str, Any], index: int, shown: str) -> ConfigWaiver:
+    where = f"{shown}: waivers[{index}]"
+    unknown = set(entry) - {"rule", "files", "reason", "until"}
+    if unknown or not isinstance(entry.get("rule"), str):
+        raise ChunkcalcError("is not a waiver", where, "give rule, files (globs), reason, and perhaps until (a date)")
+    until = entry.get("until")
+    files = entry.get("files", ["**"])
+    globs = [files] if isinstance(files, str) else files
+    if until is not None and not isinstance(until, date):
+        until = parse_date(str(until), where)
+    if not isinstance(globs, list):
+        raise ChunkcalcError("files is not a list of globs", where, 'write files = ["deploy/*.yaml"]')
+    return ConfigWaiver(entry["rule"], tuple(str(g) for g in globs), str(entry.get("reason", "")), until, where)
+
+
+def parse_date(text: str, where: str) -> date:
+    """A date as 2027-01-31.
+
+    Parameters
+    ----------
+    text : the date
+    where : for the error
+
+    Raises
+    ------
+    ChunkcalcError : no date
+    """
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ChunkcalcError(f"'{text:.40}' is no date", where, "write it as 2027-01-31") from None
+
+
+class Configs:
+    """The configuration of each file: the nearest chunkcalc.toml upwards, up to the root.
+
+    Parameters
+    ----------
+    root : where the search ends
+    given : a file to use for all instead
+    """
+
+    def __init__(self, root: Path, given: Path | None = None) -> None:
+        self.root = root
+        self.seen: dict[Path, Config] = {}
+        self.given = read_config(given, str(given)) if given is not None else None
+
+    def of(self, file: Path) -> Config:
+        """The configuration of a file.
+
+        Parameters
+        ----------
+        file : its path
+        """
+        if self.given is not None:
+            return self.given
+        return self._folder(file.absolute().parent)
+
+    def _folder(self, folder: Path) -> Config:
+        if folder in self.seen:
+            return self.seen[folder]
+        path = folder / CONFIG
+        if path.is_file():
+            shown = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+            found = read_config(path, shown)
+        elif folder in (self.root, folder.parent) or (folder / ".git").exists():
+            found = Config()
+        else:
+            found = self._folder(folder.parent)
+        self.seen[folder] = found
+        return found
+
+    def relative(self, config: Config, file: Path) -> str:
+        """A file as the globs of a configuration see it.
+
+        Parameters
+        ----------
+        config : the configuration
+        file : the file
+        """
+        if config.path is None:
+            return file.as_posix()
+        base = config.path.absolute().parent
+        absolute = file.absolute()
+        return absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()

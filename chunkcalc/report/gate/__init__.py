@@ -1,0 +1,1 @@
+"""What the gate found, one file per format; prints nothing."""

@@ -1,0 +1,62 @@
+"""The rules for people: a list, and a page for each."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from chunkcalc.gate.catalogue import Rule
+from chunkcalc.report.json import dumps
+
+WIDTH = 80
+
+
+def table(rules: Sequence[Rule]) -> str:
+    """One line per rule.
+
+    Parameters
+    ----------
+    rules : the rules
+    """
+    lines = [f"{rule.id}  {rule.kind:<8}  {rule.level:<7}  {rule.title}" for rule in rules]
+    return "\n".join(["rule   class     level    finds", *lines]) + "\n"
+
+
+def page(rule: Rule) -> str:
+    """Everything about a rule.
+
+    Parameters
+    ----------
+    rule : the rule
+    """
+    out = [f"{rule.id} ({rule.kind}, {rule.level}): {rule.title}", ""]
+    out += [*textwrap.wrap(rule.why, WIDTH), "", *textwrap.wrap(f"Do: {rule.remedy}", WIDTH), ""]
+    for name, example in (("breaks it:", rule.bad), ("keeps it:", rule.good)):
+        out += [name, *(f"    {line}" for line in example.splitlines()), ""]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def as_json(rules: Sequence[Rule]) -> str:
+    """The rules as JSON, schema chunkcalc.rules/1.
+
+    Parameters
+    ----------
+    rules : the rules
+    """
+    return dumps({"schema": "chunkcalc.rules/1", "rules": [asdict(rule) for rule in rules]}) + "\n"
+
+
+def documentation(rules: Sequence[Rule]) -> str:
+    """The rules as Markdown, a section for each.
+
+    Parameters
+    ----------
+    rules : the rules
+    """
+    out = []
+    for rule in rules:
+        out += [f"### {rule.id}", f"**{rule.title}** ({rule.kind}, {rule.level}). {rule.why} {rule.remedy}", ""]
+        for name, example in (("Breaks it", rule.bad), ("Keeps it", rule.good)):
+            out += [f"{name}:", "", *(f"    {line}" for line in example.splitlines()), ""]
+    return "\n".join(out).rstrip() + "\n"

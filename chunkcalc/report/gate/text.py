@@ -1,0 +1,103 @@
+"""The gate's report for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from chunkcalc.gate.check import Report
+from chunkcalc.gate.compare import Row
+from chunkcalc.gate.deployed import Deployed
+from chunkcalc.gate.finding import Finding
+from chunkcalc.report.gate.words import advice, numbers, summary, title
+
+WIDTH = 80
+INDENT = 9
+
+
+def render(report: Report, rows: list[Row] | None = None, *, verbose: bool = False) -> str:
+    """The report: by file and deployment, its findings with line and fix, then the summary.
+
+    Parameters
+    ----------
+    report : what was found
+    rows : a comparison with another state, where there is one
+    verbose : notes, and where each setting came from, too
+    """
+    out: list[str] = []
+    for file in dict.fromkeys([d.file for d in report.deployments] + [f.file for f in report.findings]):
+        mine = [each for each in report.deployments if each.file == file]
+        findings = [each for each in report.findings if each.file == file]
+        out.append(file)
+        for each in mine:
+            own = [f for f in findings if _belongs(f, each, mine)]
+            findings = [f for f in findings if f not in own]
+            out += _deployment(each, own, verbose)
+        out += [line for finding in findings for line in _finding(finding)]
+        out.append("")
+    if rows is not None:
+        out += [*_comparison(rows), ""]
+    out.append(summary(report))
+    more = advice(report.deployments)
+    out += textwrap.wrap("to check more: " + "; ".join(more), WIDTH) if more else []
+    return "\n".join(_printable(line) for line in out) + "\n"
+
+
+def _comparison(rows: list[Row]) -> list[str]:
+    """What changed, a block for each deployment."""
+    if not rows:
+        return ["no deployment changed"]
+    out = ["changes (before -> after)"]
+    for row in rows:
+        out += _wrapped("  ", row.name, 2)
+        names = ("TTFT", "TPOT", "chunk", "KV tokens", "batch", "verdict")
+        out += [f"    {name:<10} {cell}" for name, cell in zip(names, row.cells(), strict=True) if cell != "-"]
+    return out
+
+
+def _belongs(finding: Finding, each: Deployed, others: list[Deployed]) -> bool:
+    if len(others) == 1:
+        return True
+    if finding.subject != each.name:
+        return False
+    same = [other for other in others if other.name == each.name]
+    if len(same) == 1:
+        return True
+    before = [other for other in same if other.line <= finding.line]
+    return (before[-1] if before else same[0]) is each
+
+
+def _deployment(each: Deployed, findings: list[Finding], verbose: bool) -> list[str]:
+    out = [*_wrapped(f"{each.line:>5}  ", title(each), INDENT - 2)]
+    state = each.status if each.status != "evaluated" else each.verdict or "no limits stated"
+    detail = numbers(each)
+    out += _wrapped(" " * INDENT, f"{state}{': ' + detail if detail else ''}", INDENT)
+    for missing in each.missing:
+        label = "unknown  " if each.status == "unknown" else "missing  "
+        out += _wrapped(" " * INDENT + label, missing, INDENT + 9)
+    if verbose:
+        for key, setting in sorted(each.settings.items()):
+            out += _wrapped(" " * INDENT, f"{key} {setting.value} ({setting.source})", INDENT)
+        for note in each.notes:
+            out += _wrapped(" " * INDENT + "note     ", note, INDENT + 9)
+    return out + [line for finding in findings for line in _finding(finding)]
+
+
+def _finding(finding: Finding) -> list[str]:
+    level = "waived" if finding.waived is not None else finding.level
+    head = f"{finding.line:>5}  {level:<7} {finding.rule}  "
+    out = _wrapped(head, finding.message, len(head))
+    if finding.waived is not None:
+        return out + _wrapped(" " * len(head) + "because ", finding.waived, len(head) + 8)
+    if finding.fix is not None:
+        out += _wrapped(" " * len(head) + "fix: ", finding.fix.text, len(head) + 5)
+    return out
+
+
+def _wrapped(head: str, text: str, indent: int) -> list[str]:
+    lines = textwrap.wrap(text, max(20, WIDTH - len(head)), break_on_hyphens=False) or [""]
+    return [head + lines[0], *(" " * indent + line for line in lines[1:])]
+
+
+def _printable(line: str) -> str:
+    """What a file holds may be anything: no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in line)

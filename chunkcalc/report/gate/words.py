@@ -1,0 +1,138 @@
+"""What the formats share: a finding as a sentence, what is unknown as a finding, the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from chunkcalc.gate.catalogue import UNKNOWN, Level
+from chunkcalc.gate.check import Report, Unknown
+from chunkcalc.gate.deployed import Deployed
+from chunkcalc.gate.finding import Finding
+from chunkcalc.units import format_duration
+
+ORDER: dict[Level, int] = {"error": 0, "warning": 1, "note": 2}
+DOCS = "https://github.com/chunkcalc/chunkcalc/blob/main/docs/gate.md"
+
+
+def sentence(finding: Finding) -> str:
+    """A finding with what to write instead.
+
+    Parameters
+    ----------
+    finding : the finding
+    """
+    return finding.message + (f"; fix: {finding.fix.text}" if finding.fix is not None else "")
+
+
+def unknowns(report: Report, policy: Unknown) -> list[Finding]:
+    """What could not be evaluated, as findings of rule CC000; none where it is ignored.
+
+    Parameters
+    ----------
+    report : what was found
+    policy : --unknown
+    """
+    if policy == "ignore":
+        return []
+    level: Level = "error" if policy == "fail" else "warning"
+    return [
+        Finding(
+            rule=UNKNOWN,
+            kind="exact",
+            level=level,
+            message=f"cannot be evaluated: {'; '.join(each.missing)}",
+            file=each.file,
+            line=each.line,
+            pointer=each.pointer,
+            subject=each.name,
+        )
+        for each in report.unknown
+    ]
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings by level, then in their order.
+
+    Parameters
+    ----------
+    findings : the findings
+    """
+    return sorted(findings, key=lambda finding: ORDER[finding.level])
+
+
+def title(each: Deployed) -> str:
+    """A deployment in one line.
+
+    Parameters
+    ----------
+    each : the deployment
+    """
+    gpus = f" on {each.gpus or '?'} x {each.gpu}" if each.gpu else ""
+    engine = f"{each.engine} {each.engine_version or ''}".strip() if each.engine else "no engine"
+    role = f", {each.role}" if each.role != "both" else ""
+    return f"{each.name or each.kind or 'process'}: {each.model or 'unknown model'}{gpus}, {engine}{role}"
+
+
+def numbers(each: Deployed) -> str:
+    """What users get, in one line; empty where it is not known.
+
+    Parameters
+    ----------
+    each : the deployment
+    """
+    parts = []
+    answer = each.answer
+    if answer is not None and each.measured:
+        parts.append(f"TTFT {format_duration(answer.expected.ttft_s)}")
+        if answer.expected.tpot_s is not None:
+            parts.append(f"step {format_duration(answer.expected.step_s)}")
+            parts.append(f"mean TPOT {format_duration(answer.expected.tpot_s)}")
+    elif each.steps is not None and each.measured:
+        parts.append(f"TPOT {format_duration(each.steps.tpot_s)}")
+    if each.effective is not None and each.role != "decode":
+        chunk = answer.chunk if answer is not None else each.effective.chunk
+        parts.append(f"chunk {chunk:,}")
+    if each.batch is not None and each.measured and each.role != "prefill":
+        parts.append(f"batch {each.batch:,}")
+    if each.kv_tokens is not None:
+        parts.append(f"KV {each.kv_tokens:,} tokens")
+    return ", ".join(parts)
+
+
+def summary(report: Report) -> str:
+    """How many of what.
+
+    Parameters
+    ----------
+    report : what was found
+    """
+    counts = {level: sum(1 for f in report.counting() if f.level == level) for level in ORDER}
+    waived = len(report.findings) - len(report.counting())
+    states = {state: sum(1 for d in report.deployments if d.status == state) for state in ("unknown", "disabled")}
+    parts = [_many(len(report.deployments), "deployment")]
+    parts += [f"{count} {state}" for state, count in states.items() if count]
+    parts += [_many(counts["error"], "error"), _many(counts["warning"], "warning"), _many(counts["note"], "note")]
+    parts += [f"{waived} waived"] if waived else []
+    return ", ".join(parts)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def advice(deployments: Sequence[Deployed]) -> list[str]:
+    """What to state so that more can be checked.
+
+    Parameters
+    ----------
+    deployments : the deployments
+    """
+    live = [each for each in deployments if each.status != "disabled"]
+    out = []
+    if any("ttft" not in each.settings and "tpot" not in each.settings for each in live):
+        out.append("state limits (--ttft, --tpot) and a workload (--prompt, --output, --concurrency) to check them")
+    elif any("prompt" not in each.settings for each in live):
+        out.append("state a workload (--prompt, --output, --concurrency) to check the limits")
+    elif any("concurrency" not in e.settings and "rate" not in e.settings and e.role != "prefill" for e in live):
+        out.append("state --concurrency or --rate: without it only bounds are checked, at batch 1")
+    return out
