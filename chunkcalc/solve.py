@@ -59,16 +59,17 @@ def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
     return answer(asked, with_remedies=with_remedies)
 
 
-def answer(question: Question, *, with_remedies: bool = True) -> Answer:
+def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None) -> Answer:
     """Answer a Question.
 
     Parameters
     ----------
     question : what is asked
     with_remedies : solve the changes that would help, where the limits do not hold
+    timer : of the same deployment, to share what it remembers
     """
     case = resolve(question)
-    timer = StepTimer(case.deployment, case.workload.draft_tokens)
+    timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
     batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
     workload = replace(case.workload, batch=batch)
     given = chunk_of(case, batch)

@@ -16,7 +16,8 @@ from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, write_whole
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:
-    from chunkcalc.gate.check import Checked, Report
+    from chunkcalc.gate.check import Checked, Options, Report
+    from chunkcalc.gate.compare import Row
 
 MAX_STDIN = 16 * 2**20 + 1
 MANY = 200  # files from which progress is shown
@@ -90,9 +91,7 @@ def check(
 
     Example: chunkcalc check deploy/ --gpu h100 --prompt 4k --output 500 --concurrency 64 --ttft 2s --tpot 50ms
     """
-    from chunkcalc.gate import baseline as known  # noqa: PLC0415 - the other commands need none of it
-    from chunkcalc.gate import compare  # noqa: PLC0415
-    from chunkcalc.gate.check import Options  # noqa: PLC0415
+    from chunkcalc.gate.check import Options  # noqa: PLC0415 - the other commands need none of it
     from chunkcalc.gate.check import check as run  # noqa: PLC0415
     from chunkcalc.gate.settings import Settings, parsed  # noqa: PLC0415
 
@@ -108,11 +107,8 @@ def check(
     _must_load(gpu, model, engine_version)
     options = Options(paths=tuple(paths), root=_root(), settings=settings, config=config, waivers=not no_waivers)
     report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), _progress)
-    rows = compare.compare(compare.base_report(diff, options), report) if diff is not None else None
-    if write_baseline is not None:
-        write_whole(write_baseline, known.written(report.findings), "--write-baseline")
-    if baseline is not None:
-        report = replace(report, findings=tuple(known.known(report.findings, baseline)))
+    rows = _changes(diff, options, report) if diff is not None else None
+    report = _known(report, baseline, write_baseline)
     for name, path in wanted:
         text = _rendered(name, report, unknown.value, rows, verbose)
         if path is None:
@@ -123,6 +119,23 @@ def check(
         print("no deployment was found in any file", file=sys.stderr)
         raise typer.Exit(HOLDS if allow_empty else NOTHING)
     raise typer.Exit(FAILS if report.fails(fail_on.value, unknown.value) else HOLDS)
+
+
+def _changes(base: str, options: Options, report: Report) -> list[Row]:
+    from chunkcalc.gate.compare import base_report, compare  # noqa: PLC0415
+
+    return compare(base_report(base, options), report)
+
+
+def _known(report: Report, path: Path | None, write: Path | None) -> Report:
+    """Mark what the baseline knows; write the findings as a new one."""
+    if path is None and write is None:
+        return report
+    from chunkcalc.gate import baseline  # noqa: PLC0415
+
+    if write is not None:
+        write_whole(write, baseline.written(report.findings), "--write-baseline")
+    return report if path is None else replace(report, findings=tuple(baseline.known(report.findings, path)))
 
 
 def _must_load(gpu: str | None, model: str | None, version: str | None) -> None:

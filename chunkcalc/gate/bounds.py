@@ -71,6 +71,8 @@ def _pair(found: Evaluation, view: Outlook) -> Iterator[Finding]:
     """B03: each limit can hold alone, both together cannot."""
     if found.process.role != "both" or not (view.slo.ttft and (view.slo.tpot or view.slo.itl)):
         return
+    if found.answer is not None and found.answer.window.chunk_min is not None:
+        return  # what the prediction allows, the floor allows
     if first([view.memory_rule(), *view.latency_limits(view.floor)], 1, view.longest_chunk) is not None:
         return
     alone_fits = first(view.latency_limits(view.floor), 1, view.longest_chunk)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -137,6 +136,8 @@ def _run(jobs: Sequence[_Job], data: bytes, progress: Progress | None) -> list[C
         if len(many) < PARALLEL_FROM or cores < 2 or sys.platform == "win32":
             yield from (_one(job, data) for job in jobs)
             return
+        from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - for many files only
+
         with ProcessPoolExecutor(cores) as pool:
             yield from pool.map(_file, jobs, chunksize=max(1, min(32, len(jobs) // (4 * cores))))
 

@@ -123,8 +123,8 @@ def deployed(found: Evaluation) -> Deployed:
         model_as_written=found.model_as_written,
         gpu=found.hardware.record.id if found.hardware is not None else str(named) if named else None,
         gpus=process.gpus if process.gpus is not None else wanted, replicas=process.replicas,
-        tp=parallelism.tp if parallelism else None, pp=parallelism.pp if parallelism else None,
-        dp=parallelism.dp if parallelism else None, ep=parallelism.ep if parallelism else None, role=process.role,
+**_degrees(found),
+        role=process.role,
         max_num_seqs=_written(found, "max_num_seqs"), max_model_len=_written(found, "max_model_len"),
         weights=precision.weights if precision else reading.weights if reading else None,
         kv=precision.kv if precision else reading.kv if reading else None,
@@ -135,6 +135,27 @@ def deployed(found: Evaluation) -> Deployed:
         answer=answer, steps=steps, capacity=found.memory(found.load.batch) if judged else None,
         measured=found.settings.has_load or process.role == "prefill", notes=seen.notes if seen is not None else (),
     )  # fmt: skip
+
+
+def _degrees(found: Evaluation) -> dict[str, int | None]:
+    """The degrees of parallelism as the flags say; None where a flag's value is not known."""
+    reading = found.reading
+    if reading is None:
+        return dict.fromkeys(("tp", "pp", "dp", "ep"))
+    parallelism = reading.parallelism
+    tp, dp = parallelism.tp, parallelism.dp
+    if reading.table.engine != "vllm":  # attention ranks share the GPUs of the tensor parallel group
+        tp *= dp
+        size = reading.values.get("dp_size") or reading.values.get("attn_dp_size")
+        dp = int(size.value) if size is not None and reading.table.engine == "sglang" else 1
+    out: dict[str, int | None] = {"tp": tp, "pp": parallelism.pp, "dp": dp, "ep": parallelism.ep}
+    for name, part in (("tp", "t"), ("pp", "p"), ("dp", "d"), ("ep", "e")):
+        words = {"t": "tensor-parallel-size", "p": "pipeline-parallel-size", "d": "data-parallel-size",
+                 "e": "moe-expert-parallel-size"}[part]  # fmt: skip
+        short = {name, f"{name}-size", words}
+        if any(flag.lstrip("-").replace("_", "-") in short for flag in found.process.unset):
+            out[name] = None
+    return out
 
 
 def _missing(found: Evaluation) -> tuple[str, ...]:
@@ -162,6 +183,10 @@ def _budget(found: Evaluation) -> Budget | None:
         value = entry.value if isinstance(entry.value, int) and not isinstance(entry.value, bool) else None
         line = word.line if isinstance(word, Word) and word.line else None
         return Budget(entry.flag.removesuffix(" (YAML)"), value, "given", line)
+    names = {found.budget_field, "max_num_batched_tokens", "chunked_prefill_size", "max_num_tokens"}
+    unset = next((w for w in found.process.unset if w.lstrip("-").replace("-", "_") in names), None)
+    if unset is not None:
+        return Budget(str(unset), None, "given", unset.line or None)
     if reading is None or found.inspection is None:
         return None
     ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1

@@ -105,11 +105,12 @@ class Evaluation:
     def _resolve_model(self, written: str) -> None:
         process = self.process
         names = [str(n) for n in process.model]
-        self.model_as_written = written or (names[0] if names else None)
         served = self.given.value("served_model_name") if self.given is not None else None
         served_names = list(served) if isinstance(served, (tuple, list)) else [served] if served else []
         given = self.settings.get("model")
         candidates = [given] if given else [written, *names, *(str(n) for n in served_names)]
+        open_names = [name for name in candidates if name and not name.startswith(("/", ".")) and "://" not in name]
+        self.model_as_written = None if given else next(iter(open_names), written or None)
         problem = ""
         for name in [*candidates, *_tail(written)]:
             path = name.startswith(("/", "./", "../")) or "://" in name or name.endswith((".toml", ".json"))
@@ -117,6 +118,7 @@ class Evaluation:
                 continue
             try:
                 self.model = load_model(name)
+                self.model_as_written = written or name if given else name
                 return
             except ChunkcalcError as error:
                 problem = problem or (error.what if name in candidates else "")
@@ -313,7 +315,8 @@ class Evaluation:
             return None
         batch = self.load.batch or None
         try:
-            return answer(self.question(batch=batch, chunk=self.chunk(batch or 0)), with_remedies=False)
+            asked = self.question(batch=batch, chunk=self.chunk(batch or 0))
+            return answer(asked, with_remedies=False, timer=self.timer)
         except ChunkcalcError as error:
             self.missing.append(str(error))
             return None
@@ -324,7 +327,7 @@ class Evaluation:
         if self.case is None or self.process.role == "decode":
             return None
         try:
-            return answer(self.question(batch=self.load.batch or None), with_remedies=False)
+            return answer(self.question(batch=self.load.batch or None), with_remedies=False, timer=self.timer)
         except ChunkcalcError:
             return None
 

@@ -39,7 +39,10 @@ class Configs:
             for name, config in root.mapping("configs").items():  # of a compose file
                 content = config.get("content")
                 if content is not None:
-                    self.maps.setdefault(name, {})[name] = content
+                    text = composed(content.text, {})
+                    self.maps.setdefault(name, {})[name] = Node(
+                        text, content.line, content.pointer, text, content.marks
+                    )
 
     def variables(self, container: Node, outer: Iterable[Node] = ()) -> dict[str, str]:
         """The environment of a container; what is not in the file is marked as unknown.

@@ -298,9 +298,10 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any]
             held = options(node.text, node.marks[0][1], node.pointer) if node is not None and node.marks else None
         files[path] = held if held is None or not override else _merged(held, override)
     if override and not files:
-        files[OVERRIDE] = override
+        name = OVERRIDE.lstrip("-")
+        files[name] = override
         place = next(iter(override))
-        more = (placed("--extra_llm_api_options", place), placed(OVERRIDE, place))
+        more = (placed("--extra_llm_api_options", place), placed(name, place))
         command = command._replace(words=(*command.words, *more))
     known = {path: held for path, held in files.items() if held is not None}
     version = version_of_image(box.image) if engine_of(box.image) == command.engine else ""

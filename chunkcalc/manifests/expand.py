@@ -12,6 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 
 OPEN, CLOSE = "\ue000", "\ue001"  # around what is not known; no file writes these
+# Brackets and blanks of a name that is not known, so that no shell takes it apart.
+_HIDDEN = str.maketrans("() <>", "\ue002\ue003\ue004\ue005\ue006")
+_SHOWN = str.maketrans("\ue002\ue003\ue004\ue005\ue006", "() <>")
 MOST = 65_536  # characters of a value: variables that hold each other must end
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -26,7 +29,8 @@ def unknown(name: str) -> str:
     ----------
     name : how it is written
     """
-    return f"{OPEN}{plain(name)}{CLOSE}"
+    kept = re.sub(r"[\"'`|&;\n\t\\#].*$", "...", plain(name), flags=re.DOTALL)
+    return f"{OPEN}{kept.translate(_HIDDEN)}{CLOSE}"
 
 
 def unknowns(text: str) -> list[str]:
@@ -36,7 +40,7 @@ def unknowns(text: str) -> list[str]:
     ----------
     text : the text
     """
-    return re.findall(f"{OPEN}([^{CLOSE}]*){CLOSE}", text)
+    return [name.translate(_SHOWN) for name in re.findall(f"{OPEN}([^{CLOSE}]*){CLOSE}", text)]
 
 
 def plain(text: str) -> str:
@@ -46,7 +50,7 @@ def plain(text: str) -> str:
     ----------
     text : the text
     """
-    return text.replace(OPEN, "").replace(CLOSE, "")
+    return text.replace(OPEN, "").replace(CLOSE, "").translate(_SHOWN)
 
 
 def kubernetes(text: str, variables: Mapping[str, str]) -> str:

@@ -259,7 +259,8 @@ def _launched(base: Process, launch: Launch) -> Process:
     problems += [launch.problem] if launch.problem else []
     role: Role = base.role
     role = role_of(flagged_role(launch.command)) if role == "both" else role
-    return replace(base, command=launch.command, role=role, cut=launch.cut, problems=(*base.problems, *problems))
+    command = _without_files(launch.command, missing)
+    return replace(base, command=command, role=role, cut=launch.cut, problems=(*base.problems, *problems))
 
 
 def flagged_role(command: Command) -> str:
@@ -278,15 +279,26 @@ def flagged_role(command: Command) -> str:
     return {"producer": "prefill", "consumer": "decode"}.get(next(iter(roles)), "") if len(roles) == 1 else ""
 
 
+def _without_files(command: Command, missing: list[str]) -> Command:
+    """The command without the option files that are not at hand, so that the rest of it can be read."""
+    out = list(command.words)
+    for path in missing:
+        index = next((i for i, word in enumerate(out) if path in word and word.startswith(("--", path))), None)
+        if index is not None:
+            first = index - 1 if out[index] == path and index else index
+            del out[first : index + 1]
+    return command._replace(words=tuple(out))
+
+
 def _finished(process: Process, natives: dict[str, str]) -> Process:
     """Take out of the command what is not known, and say so where it matters."""
     if process.command is None:
         return process
-    command, problems, _ = settled(process.command)
+    command, problems, unset = settled(process.command)
     models = tuple(word for word in process.model if not unknowns(word))
     gpu = tuple(word for word in process.gpu if not unknowns(word))
     return replace(
-        process, command=command, model=models, gpu=gpu,
+        process, command=command, model=models, gpu=gpu, unset=tuple(unset),
         problems=tuple(dict.fromkeys((*process.problems, *problems))), native=natives,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, Command, engine_of, locate, version_of_image
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.manifests.decisive import decisive, takes_value
 from chunkcalc.manifests.expand import plain, unknowns
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash"))
@@ -40,16 +41,6 @@ TRTLLM_NAMES = {
     "--free-gpu-memory-fraction": "--kv_cache_free_gpu_memory_fraction",
 }  # fmt: skip
 KSERVE_FLAGS = ("--model_name", "--model_dir", "--backend", "--task", "--dtype", "--disable_log_requests")
-# An unknown value of these changes the answer; of any other flag it does not.
-DECISIVE = frozenset(
-    ("model", "model-path", "max-num-batched-tokens", "max-num-seqs", "max-model-len", "tensor-parallel-size", "tp",
-     "tp-size", "pipeline-parallel-size", "pp", "pp-size", "data-parallel-size", "dp", "dp-size", "ep", "ep-size",
-     "gpu-memory-utilization", "mem-fraction-static", "kv-cache-dtype", "quantization", "speculative-config",
-     "chunked-prefill-size", "max-running-requests", "context-length", "max-num-tokens", "max-batch-size",
-     "max-seq-len", "config", "extra-llm-api-options", "extra-engine-args", "block-size", "max-total-tokens",
-     "kv-cache-free-gpu-memory-fraction", "num-gpu-blocks-override", "kv-cache-memory-bytes", "attn-dp-size",
-     "page-size", "max-prefill-tokens", "disaggregation-mode")
-)  # fmt: skip
 _FLAGGED = {
     "sglang": re.compile(r"--(chunked-prefill-size|mem-fraction-static|model-path|context-length|tp-size)\b"),
     "vllm": re.compile(r"--(max[-_]num[-_]batched[-_]tokens|max[-_]model[-_]len|gpu[-_]memory[-_]utilization|"
@@ -175,7 +166,7 @@ def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
 
 
 def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
-    """The command without what is not known, where that does not matter.
+    """The command without what is not known.
 
     Parameters
     ----------
@@ -183,11 +174,11 @@ def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
 
     Returns
     -------
-    the command, what matters and is not known, and unknown names of the model
+    the command, what matters and is not known, and the flags whose value is not known
     """
     out: list[Any] = []
     problems: list[str] = []
-    models: list[Word] = []
+    unset: list[Word] = []
     for index, word in enumerate(command.words):
         missing = unknowns(word)
         if not missing:
@@ -197,7 +188,8 @@ def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
         if flag.startswith("-") and unknowns(flag):
             problems.append(f"{missing[0]} is not set in this file")
             continue
-        if not flag.startswith("-") and out and out[-1].startswith("-") and "=" not in out[-1]:
+        before = str(out[-1]) if out else ""
+        if not flag.startswith("-") and takes_value(command.engine, before):
             flag, value = str(out[-1]), word
             if value.lstrip()[:1] in "{[":  # JSON: what is not known inside it stays so
                 out.append(placed(plain(word), word))
@@ -208,18 +200,14 @@ def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
             continue
         elif not equals:
             if command.serve and not index:
-                models.append(Word(missing[0]))
                 problems.append(f"the model is {missing[0]}, which is not set in this file")
             else:
                 problems.append(f"what {missing[0]} adds to the command line is not set in this file")
             continue
-        if _decisive(flag):
+        if decisive(flag):
             problems.append(f"{flag} is {missing[0]}, which is not set in this file")
-    return command._replace(words=tuple(out)), problems, models
-
-
-def _decisive(flag: str) -> bool:
-    return flag.lstrip("-").replace("_", "-").partition(".")[0] in DECISIVE
+            unset.append(Word(placed(flag, word), getattr(word, "line", 0), getattr(word, "pointer", "")))
+    return command._replace(words=tuple(out)), problems, unset
 
 
 def scripts_of(words: Sequence[Word]) -> Iterator[int]:

@@ -31,6 +31,7 @@ class Process:
     native : limits and workload in the file's own fields, by the same keys
     twice : keys of it that stand twice
     cut : the first flag behind a comment that cuts the command off
+    unset : flags whose value is not known
     problems : what is not known, and what would resolve it
     kind : what was read, for people
     """
@@ -51,5 +52,6 @@ class Process:
     native: Mapping[str, str] = field(default_factory=dict)
     twice: tuple[Word, ...] = ()
     cut: Word | None = None
+    unset: tuple[Word, ...] = ()
     problems: tuple[str, ...] = ()
     kind: str = ""

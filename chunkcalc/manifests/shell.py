@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chunkcalc.engines.words import Word
+from chunkcalc.manifests.decisive import harmless
 from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
 
 MOST_COMMANDS = 5_000  # of one script
@@ -285,6 +286,6 @@ class _Reader:
         self.script.lines.append(Line(words, {**self.variables, **own}, self.cut_off and words[0].startswith("-")))
 
     def _set(self, name: str, value: str) -> None:
-        if self.depth > 0 and self.variables.get(name) != value:
+        if self.depth > 0 and self.variables.get(name) != value and not harmless(value):
             value = unknown(f"${name}")
         self.variables[name] = value if len(value) <= MOST else value[:MOST]

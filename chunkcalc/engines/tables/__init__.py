@@ -56,9 +56,7 @@ class Table:
 
     def options(self) -> dict[str, str]:
         """Name without dashes -> kind, of the options that this version has."""
-        listed = _options(self.engine)["options"]
-        kinds = ((name, _kind(entry, self.order)) for name, entry in listed.items())
-        return {name: kind for name, kind in kinds if kind}
+        return _kinds(self.engine, self.order)
 
     def span(self, flag: str) -> str:
         """Which versions have a flag; empty where none has.
@@ -158,6 +156,12 @@ def _defaults(engine: str) -> dict[str, Any]:
 @cache
 def _options(engine: str) -> dict[str, Any]:
     return read_toml(_FOLDER / f"{engine}_options.toml")
+
+
+@cache
+def _kinds(engine: str, wanted: tuple[int, ...]) -> dict[str, str]:
+    kinds = ((name, _kind(entry, wanted)) for name, entry in _options(engine)["options"].items())
+    return {name: kind for name, kind in kinds if kind}
 
 
 def _kind(entry: str, wanted: tuple[int, ...]) -> str | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunkcalc.gate.check import Report
-from chunkcalc.gate.compare import Row
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
 from chunkcalc.report import json
 from chunkcalc.report.gate.words import ORDER, advice
+
+if TYPE_CHECKING:
+    from chunkcalc.gate.compare import Row
 
 SCHEMA = "chunkcalc.check/1"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from chunkcalc.gate.check import Report, Unknown
-from chunkcalc.gate.compare import Row
 from chunkcalc.report.gate.words import advice, numbers, sentence, summary, title, unknowns, worst_first
+
+if TYPE_CHECKING:
+    from chunkcalc.gate.compare import Row
 
 MOST_BYTES = 2**20  # of a step summary
 MOST_ROWS = 500

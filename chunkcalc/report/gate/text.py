@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 from chunkcalc.gate.check import Report
-from chunkcalc.gate.compare import Row
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
 from chunkcalc.report.gate.words import advice, numbers, summary, title
+
+if TYPE_CHECKING:
+    from chunkcalc.gate.compare import Row
 
 WIDTH = 80
 INDENT = 9
