@@ -111,7 +111,7 @@ def _broken(source: Source, text: str, problem: YamlError) -> Process:
         what = "is a raw template: render it first (helm template . | chunkcalc check -)"
     elif template:
         what = "is a raw Terraform template: check what it renders"
-    elif "\t" in text and "\\t" in problem.what:
+    elif "\t" in text.split("\n")[max(0, problem.line - 1)]:
         what = "is not valid YAML (a tab indents a line)"
     return _unreadable(source, problem.line, what)
 

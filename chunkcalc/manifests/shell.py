@@ -18,6 +18,7 @@ from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
 MOST_COMMANDS = 5_000  # of one script
 Place = Callable[[int], Word]  # offset in the script -> an empty word that stands there
 _SPREAD = re.compile(r'"\$(?:\{(\w+)\[@\]\}|@|\{@\})"')
+_SCRIPT_NEXT = re.compile(r"-[a-z]*c[a-z]*")
 _BARE = re.compile(r"\$[@*]|\$\{[@*]\}")
 SEPARATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")
 OPENING = frozenset(("if", "for", "while", "until", "case", "select"))
@@ -86,7 +87,7 @@ class _Reader:
         self.index, self.depth = 0, 0
         self.pending: list[tuple[str, bool, bool, str]] = []  # here-documents: end, tabs, quoted, file
         self.script = Script()
-        self.cut_off = False
+        self.cut_off, self.last = False, ""
         command: list[_Token] = []
         for token in self._tokens():
             if token.kind == "word":
@@ -124,7 +125,9 @@ class _Reader:
             elif re.compile(r"\d?>&\d|&>|\d?>>?|<<<|<<-?|<").match(text, self.index):
                 self._redirection()
             else:
-                yield from self._word()
+                for token in self._word():
+                    self.last = str(token.word)
+                    yield token
         yield _Token(Word(""), "end")
 
     def _redirection(self) -> None:
@@ -238,7 +241,10 @@ class _Reader:
                 self.index += 1
                 break
             if mark == '"' and char == "\\" and text[self.index + 1 : self.index + 2] in '"\\$`\n':
-                out += text[self.index + 1 : self.index + 2].replace("\n", "")
+                following = text[self.index + 1 : self.index + 2]
+                # In a script for another shell (bash -c "...") the break is kept: that shell joins the lines.
+                joined = "\\\n" if _SCRIPT_NEXT.fullmatch(self.last) else ""
+                out += joined if following == "\n" else following
                 self.index += 2
             elif mark == '"' and char == "$":
                 value, self.index = dollar(text, self.index, self.variables)
