@@ -105,15 +105,17 @@ def _left_over(source: Source, roots: list[Node]) -> list[Process]:
 
 
 def _broken(source: Source, text: str, problem: YamlError) -> Process:
+    lines = text.rstrip("\n").split("\n")
+    line = min(problem.line, len(lines))
     template = _TEMPLATE.search(text)
     what = f"is not valid YAML ({problem.what})"
     if template and "{{" in text:
         what = "is a raw template: render it first (helm template . | chunkcalc check -)"
     elif template:
         what = "is a raw Terraform template: check what it renders"
-    elif "\t" in text.split("\n")[max(0, problem.line - 1)]:
+    elif "\t" in lines[line - 1]:
         what = "is not valid YAML (a tab indents a line)"
-    return _unreadable(source, problem.line, what)
+    return _unreadable(source, line, what)
 
 
 def _document(file: str, index: int, root: Node, configs: Configs) -> Iterator[Process]:

@@ -226,8 +226,10 @@ def _modelservice_container(
                                   "DP_SIZE_LOCAL": str(local)})  # fmt: skip
     command = container.string("modelCommand") or "custom"
     if command != "custom":
-        given = [place.at(f"--tensor-parallel-size={tensor}")] if tensor > 1 else []
-        given += [place.at(f"--data-parallel-size={data}")] if data > 1 else []
+        at = word(section.get("parallelism", "tensor")) or place
+        given = [at.at(f"--tensor-parallel-size={tensor}")] if tensor > 1 else []
+        at = word(section.get("parallelism", "data")) or word(section.get("parallelism", "dataLocal")) or place
+        given += [at.at(f"--data-parallel-size={data}")] if data > 1 else []
         box = replace(box, command=tuple(place.at(part) for part in SERVE), args=(*models[:1], *given, *box.args))
     elif box.command is not None:
         box = replace(box, args=words_of(container.get("args"), box.variables), variables=box.variables)

@@ -69,6 +69,16 @@ def run_dry(
     return _Reader(text, place, dict(variables or {}), arguments).script
 
 
+class _Value(Word):
+    """What a variable holds, with the line at which each of its words was put into it."""
+
+    origin: Mapping[str, int]
+
+    def part(self, text: str) -> Word:
+        """One of its words at its own line."""
+        return Word(text, self.origin.get(text, self.line), self.pointer, self.file)
+
+
 class _Token(NamedTuple):
     """A word, a separator, or the start of a here-document."""
 
@@ -200,8 +210,9 @@ class _Reader:
                 spot = value if isinstance(value, Word) and value.line and not out else spot
                 parts = value.split()
                 if not quoted and not re.match(r"[A-Za-z_]\w*=", out) and len(parts) > 1:
-                    yield from (_Token(spot.at(part)) for part in [out + parts[0], *parts[1:-1]])
-                    out = parts[-1]
+                    placed = value.part if isinstance(value, _Value) else spot.at
+                    yield from (_Token(placed(part)) for part in [out + parts[0], *parts[1:-1]])
+                    out, spot = parts[-1], placed(parts[-1])
                 else:
                     out += value if parts else ""
             else:
@@ -294,4 +305,8 @@ class _Reader:
     def _set(self, name: str, value: str) -> None:
         if self.depth > 0 and self.variables.get(name) != value and not harmless(value):
             value = unknown(f"${name}")
-        self.variables[name] = value if len(value) <= MOST else value[:MOST]
+        before, line = self.variables.get(name), value.line if isinstance(value, Word) else 0
+        known = before.origin if isinstance(before, _Value) else {}
+        held = _Value(value[:MOST], line, *((value.pointer, value.file) if isinstance(value, Word) else ()))
+        held.origin = {part: known.get(part, line) for part in held.split()}
+        self.variables[name] = held

@@ -1,4 +1,5 @@
 """Anyscale service: anyscale service deploy -f service.yaml imports app from here."""
+
 import os
 
 from ray.serve.llm import LLMConfig, build_openai_app
