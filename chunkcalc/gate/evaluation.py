@@ -122,6 +122,8 @@ class Evaluation:
                 return
             except ChunkcalcError as error:
                 problem = problem or (error.what if name in candidates else "")
+        if any("model" in told.split(" is ")[0] for told in self.process.problems):
+            return  # said already, with the variable's name
         known = [name for name in candidates if name]
         if not known:
             problem = "the model is not named"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
 from chunkcalc.gate.check import Report
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
+from chunkcalc.gate.settings import DURATIONS
 from chunkcalc.report.gate.words import advice, numbers, summary, title
+from chunkcalc.units import format_duration
 
 if TYPE_CHECKING:
     from chunkcalc.gate.compare import Row
@@ -78,11 +81,20 @@ def _deployment(each: Deployed, findings: list[Finding], verbose: bool) -> list[
         label = "unknown  " if each.status == "unknown" else "missing  "
         out += _wrapped(" " * INDENT + label, missing, INDENT + 9)
     if verbose:
-        for key, setting in sorted(each.settings.items()):
-            out += _wrapped(" " * INDENT, f"{key} {setting.value} ({setting.source})", INDENT)
+        for source, said in _by_source(each).items():
+            out += _wrapped(" " * INDENT, f"{', '.join(said)} ({source})", INDENT)
         for note in each.notes:
             out += _wrapped(" " * INDENT + "note     ", note, INDENT + 9)
     return out + [line for finding in findings for line in _finding(finding)]
+
+
+def _by_source(each: Deployed) -> dict[str, list[str]]:
+    """The settings of a deployment by where they came from."""
+    out: dict[str, list[str]] = {}
+    for key, setting in sorted(each.settings.items()):
+        value = format_duration(setting.value) if key in DURATIONS else f"{setting.value}"
+        out.setdefault(setting.source, []).append(f"{key} {value}")
+    return out
 
 
 def _finding(finding: Finding) -> list[str]:
@@ -97,7 +109,10 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _wrapped(head: str, text: str, indent: int) -> list[str]:
-    lines = textwrap.wrap(text, max(20, WIDTH - len(head)), break_on_hyphens=False) or [""]
+    bound = re.sub(r"(\d) (ms|s|us|min|%|tokens|GPUs)\b", "\\1\u00a0\\2", text)  # a number keeps its unit
+    bound = re.sub(r"(\d) %", "\\1\u00a0%", bound)
+    lines = textwrap.wrap(bound, max(20, WIDTH - len(head)), break_on_hyphens=False) or [""]
+    lines = [line.replace("\u00a0", " ") for line in lines]
     return [head + lines[0], *(" " * indent + line for line in lines[1:])]
 
 
