@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from chunkcalc.disaggregation import alone, decode_certificate, prefill_certificate
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
-from chunkcalc.outlook import Outlook
+from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.search import first
 from chunkcalc.units import format_duration
 from chunkcalc.verdict import overflows
@@ -68,21 +69,30 @@ def _more(found: Evaluation, ratio: float) -> Fix:
 
 
 def _pair(found: Evaluation, view: Outlook) -> Iterator[Finding]:
-    """B03: each limit can hold alone, both together cannot."""
+    """B03: each limit can hold alone, all together cannot, however the engine composes its steps."""
     if found.process.role != "both" or not (view.slo.ttft and (view.slo.tpot or view.slo.itl)):
         return
     if found.answer is not None and found.answer.window.chunk_min is not None:
         return  # what the prediction allows, the floor allows
-    if first([view.memory_rule(), *view.latency_limits(view.floor)], 1, view.longest_chunk) is not None:
+    mixing = _mixing(view)
+    limits = mixing.latency_limits(mixing.floor)
+    if first(limits, 1, view.longest_chunk) is not None:
         return
-    alone_fits = first(view.latency_limits(view.floor), 1, view.longest_chunk)
-    if alone_fits is not None:
-        return  # it is the memory: B05 says so
-    limit = view.slo.tpot if view.slo.tpot is not None else view.slo.itl
-    ttft = format_duration(view.slo.ttft)
-    yield make(found, "B03", f"no chunk meets TTFT {ttft} and {format_duration(limit)} per token together on "
-               f"{found.names()['gpus']} at batch {view.workload.batch}, even by datasheet speed",
+    stated = {"TTFT": view.slo.ttft, "TPOT": view.slo.tpot, "the longest gap": view.slo.itl}
+    said = " and ".join(f"{name} {format_duration(limit)}" for name, limit in stated.items() if limit is not None)
+    yield make(found, "B03", f"no chunk meets {said} together on {found.names()['gpus']} at batch "
+               f"{view.workload.batch}, even by datasheet speed",
                fix=Fix(text="separate prefill and decode workers, or more tensor parallelism"))  # fmt: skip
+
+
+def _mixing(view: Outlook) -> Outlook:
+    """The deployment with decodes mixed into the chunks, which every engine can be told to do."""
+    deployment = view.deployment
+    if deployment.engine.composition == "mixed":
+        return view
+    engine = replace(deployment.engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
+    slo = replace(view.slo, tpot_basis="step") if not view.slo.basis_given else view.slo
+    return outlook(replace(deployment, engine=engine), view.workload, slo)
 
 
 def _rate(found: Evaluation, view: Outlook) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.outlook import Outlook
+from chunkcalc.search import last
 from chunkcalc.units import format_count, format_duration
 
 LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
@@ -101,7 +102,10 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     if answer.verdict == OVERLOADED and not bound:
         yield _overloaded(found, answer)
         return
+    stalls = found.reading is not None and found.reading.composition != "mixed" and not found.reading.interval
     for name, ratio in sorted(missed.items(), key=lambda item: item[1]):
+        if name == "itl" and stalls:
+            continue  # W03 says it, with what helps
         tpot_band, ttft_band = view.bands
         level = beyond(ratio, ttft_band if name == "ttft" else tpot_band)
         small = name == "ttft"
@@ -165,20 +169,29 @@ def _overloaded(found: Evaluation, answer: Answer) -> Finding:
 
 
 def _lost_rate(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Finding]:
-    """W02 where every limit holds: what a larger chunk would add to the prompt rate."""
-    best = answer.window.chunk_max
-    if best is None or answer.chunk >= best:
+    """W02 where every limit holds: what a larger chunk would add to the rate at which prompts are processed.
+
+    A note where a limit per token asks for short steps and the load leaves room; else a warning.
+    """
+    limits = [*view.latency_limits(view.expected, margin=True), *view.rules(view.expected)]
+    most = min(view.longest_chunk, max(answer.prompt_tokens, answer.chunk))
+    best = last(limits, answer.chunk, most) if answer.chunk < most else None
+    aligned = None if best is None else (best + view.offset) // view.alignment * view.alignment - view.offset
+    if best is None or aligned is None or aligned <= answer.chunk:
         return
-    best = min(best, max(answer.prompt_tokens, answer.chunk))
-    rate, most = (view.expected.prefill.rate(c) for c in (answer.chunk, best))
-    lost = 1 - rate / most
+    rate, reached = (view.expected.prefill.rate(c) for c in (answer.chunk, aligned))
+    lost = 1 - rate / reached
     if lost <= LOST:
         return
-    better = found.retuned
-    fix = _setting(found, better) if better is not None and better.chunk > answer.chunk else None
-    yield make(found, "W02", f"{_written(found)}: {answer.chunk:,} prompt tokens a step cost {100 * lost:.0f} % of the "
-               f"prompt rate that a chunk of {best:,} reaches within the limits", found.word(found.budget_field),
-               fix=fix, size=lost)  # fmt: skip
+    held = view.slo.tpot is not None or view.slo.itl is not None
+    ranks = view.deployment.parallelism.dp if view.deployment.engine.name == "sglang" else 1
+    value = str((aligned + view.offset) * ranks)
+    slower = f"process prompts {100 * lost:.0f} % slower"
+    yield make(found, "W02", f"{_written(found)}: {answer.chunk:,} prompt tokens a step {slower} "
+               f"than {aligned:,}, which keep every limit with the error band to spare",
+               found.word(found.budget_field), level="note" if held else "warning", size=lost,
+               fix=Fix(text=f"{budget_flag(found)} {value} where throughput counts", flag=budget_flag(found),
+                       value=value))  # fmt: skip
 
 
 def _decode_worker(found: Evaluation, bound: bool) -> Iterator[Finding]:
