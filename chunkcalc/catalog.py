@@ -13,6 +13,8 @@ from chunkcalc.names import Slice, bare_label, machine_family, normal, split_for
 from chunkcalc.profiles import GENERIC, data_folder, hardware_from, model_from, read_toml
 from chunkcalc.records import Allreduce, Format, Hardware, Link, Model
 
+LONGEST_NAME = 100  # characters of a name that are compared and shown
+
 
 class Found(NamedTuple):
     """A record, how the name led to it, and the devices of a machine type."""
@@ -57,7 +59,7 @@ def load_model(name: str) -> Found:
         if model is not None:
             chosen = _variant(model, weights or model.variants.get(candidate))
             return Found(chosen, f"{name} -> {model.id}" + (f", {chosen.weights} weights" if weights else ""))
-    raise ChunkcalcError(f"unknown model '{name}'", "--model", _nearest(wanted, "models"))
+    raise ChunkcalcError(f"unknown model '{name:.{LONGEST_NAME}}'", "--model", _nearest(wanted, "models"))
 
 
 def load_hardware(name: str) -> Found:
@@ -93,7 +95,7 @@ def load_hardware(name: str) -> Found:
         hardware = _named("hardware_profiles", bare_label(label))
         how = "" if hardware is None else f"{name} -> {hardware.id}, by likeness of the label"
     if hardware is None:
-        raise ChunkcalcError(f"unknown GPU '{name}'", "--gpu", _nearest(label, "hardware_profiles"))
+        raise ChunkcalcError(f"unknown GPU '{name:.{LONGEST_NAME}}'", "--gpu", _nearest(label, "hardware_profiles"))
     count = {normal(machine): n for machine, n in hardware.instances.items()}.get(label)
     return Found(sliced(hardware, part) if part else hardware, how, count)
 
@@ -219,7 +221,9 @@ def _nearest(wanted: str, folder: str) -> str:
     from difflib import SequenceMatcher  # noqa: PLC0415 - only needed for a wrong name
 
     def likeness(identifier: str) -> float:
-        return max(SequenceMatcher(None, wanted, name).ratio() for name in names(_shipped(folder, identifier)))
+        return max(
+            SequenceMatcher(None, wanted[:LONGEST_NAME], name).ratio() for name in names(_shipped(folder, identifier))
+        )
 
     near = sorted((path.stem for path in _files(folder)), key=likeness, reverse=True)[:3]
     command = "models list" if folder == "models" else "gpus list"

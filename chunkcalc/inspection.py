@@ -208,14 +208,16 @@ def _judged(reading: Reading, deployment: Deployment, pool: float, tokens: int |
     if pool <= 0:
         text = (
             f"no memory is left for the KV cache: the weights take {weights / GIB:.1f} of "
-            f"{deployment.hardware.memory / GIB:.1f} GiB per GPU"
+            f"{deployment.hardware.memory / GIB:.1f} GiB per GPU, of which {reading.memory_fraction:.0%} may be used"
         )
         refusals.append(Remark(text, "E20"))
     elif not holds:
         room = f"{tokens:,} tokens" if tokens is not None else "less than one request"
         text = f"the KV cache holds {room}, not one request of {reading.max_model_len:,}"
         automatic = "max_model_len" in reading.values and reading.values["max_model_len"].source == "derived"
-        if reading.table.engine == "vllm" and not automatic:
+        if automatic and tokens:
+            return replace(reading, max_model_len=max(1, tokens // VLLM_BLOCK * VLLM_BLOCK))
+        if reading.table.engine == "vllm":
             refusals.append(Remark(f"{text}: lower --max-model-len", "E19"))
         else:
             differences.append(Remark(f"{text}: longer requests are turned away", "E19"))

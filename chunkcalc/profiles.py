@@ -80,7 +80,7 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
         raise ChunkcalcError(
             f"cannot read '{path}' ({error.strerror})", option, "give a readable .toml profile"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOML, UTF-8, numbers of thousands of digits
         raise ChunkcalcError(
             f"'{path}' is not valid TOML ({error})",
             option,

@@ -89,7 +89,7 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     best = recommend(view)
     if best is None:
         chunk = given or view.aligned.start
-        return Verdict(name=SCALE_UP, chunk=chunk, certain=overflows(view), reasons=(_memory_reason(view),))
+        return Verdict(name=SCALE_UP, chunk=chunk, certain=_overflows(view), reasons=(_memory_reason(view),))
     chunk = given or best
     found = status(view, chunk)
     if found == FEASIBLE:
@@ -225,13 +225,8 @@ def _hopeless(view: Outlook) -> bool:
     return bool(certificates(other, other.floor))
 
 
-def overflows(view: Outlook) -> bool:
-    """Whether weights and KV alone exceed the whole memory, without any reserve.
-
-    Parameters
-    ----------
-    view : the deployment
-    """
+def _overflows(view: Outlook) -> bool:
+    """Whether weights and KV alone exceed the whole memory, without any reserve."""
     deployment = view.deployment
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
     needed = needed_bytes(deployment, view.workload, view.workload.batch)

@@ -196,10 +196,34 @@ def test_globs(path, glob, fits):
     assert matches(path, glob) is fits
 
 
-def test_a_wrong_setting_in_a_file_makes_that_file_unknown():
-    report = check_text("# chunkcalc: ttft=soon\nvllm serve Qwen/Qwen3-8B\n", gpu="h100")
-    assert report.deployments[0].status == "unknown"
-    assert "ttft" in report.deployments[0].missing[0]
+def test_a_wrong_setting_in_a_file_is_an_error_and_the_others_count():
+    report = check_text("# chunkcalc: ttft=soon tpot=50ms\nvllm serve Qwen/Qwen3-8B\n", gpu="h100")
+    found = next(finding for finding in report.findings if finding.rule == "CC128")
+    assert (found.level, found.line) == ("error", 1)
+    assert "ttft" in found.message
+    assert report.deployments[0].settings["tpot"].value == 0.05
+    annotated = (
+        "metadata: {annotations: {chunkcalc/tfft: 2s}}\nspec: {containers: [{image: 'vllm/vllm-openai:v0.11.0'}]}\n"
+    )
+    assert "CC128" in counting(check_text(annotated, "x.yaml"))
+
+
+def test_comments_hold_for_what_stands_below_them_or_on_their_line():
+    serve = "vllm serve Qwen/Qwen3-8B --max-num-batched-tokens 2048"
+    report = check_text(
+        f"# chunkcalc: gpu=h100\n{serve}\n{serve} # chunkcalc: gpu=l4\n# chunkcalc: gpu=h200\n{serve}\n"
+    )
+    assert [each.gpu for each in report.deployments] == ["h100-sxm", "l4", "h200-sxm"]
+
+
+def test_a_waiver_above_a_command_covers_all_its_lines():
+    command = "vllm serve Qwen/Qwen3-8B \\\n  --max-num-seqs 8 \\\n  --max-num-batched-tokens 8k\n"
+    waiver = '# chunkcalc: ignore=CC105 reason="meant"\n'
+    assert counting(check_text("echo\n" + waiver + command, gpu="h100")) == []
+    assert counting(check_text(waiver + "echo\n" + command, gpu="h100")) == []
+    below = check_text(command + waiver + "echo\n", gpu="h100")
+    assert counting(below) == ["CC105", "CC100"]
+    assert "line 3" in below.counting()[1].fix.text
 
 
 WAIVED = "# chunkcalc: gpu=h100-sxm\nvllm serve Qwen/Qwen3-8B --max-num-batched-tokens 8k{comment}\n"
@@ -235,7 +259,7 @@ def test_waivers_in_annotations_and_configuration(tmp_path):
     )
     report = run_in(tmp_path, Options(paths=(".",), root=tmp_path, today=TODAY))
     assert counting(report) == ["CC100"]
-    assert [f.waived for f in report.findings if f.rule == "CC105"] == ["meant (chunkcalc.toml: waivers[0])"]
+    assert [f.waived for f in report.findings if f.rule == "CC105"] == ["meant (chunkcalc.toml:2)"]
     kept = run_in(tmp_path, Options(paths=(".",), root=tmp_path, today=TODAY, waivers=False))
     assert counting(kept) == ["CC105"]
 

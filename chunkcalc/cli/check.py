@@ -39,7 +39,8 @@ class Unknown(enum.StrEnum):
     ignore = "ignore"
 
 
-LIMITS, FACTS, OUTPUT, POLICY = "Limits and workload (per replica)", "Missing facts", "Output", "Policy"
+LIMITS = "Limits and workload, per replica (over what files state)"
+FACTS, OUTPUT, POLICY = "Facts (over what files state)", "Output", "Policy"
 
 
 def check(
@@ -86,8 +87,10 @@ def check(
 ) -> None:
     """Check deployment files: what the engine does with their flags, and whether the limits hold.
 
-    Exit codes: 0 passes, 1 findings at or above --fail-on, 2 wrong usage or configuration, 3 no
-    deployment in any file.
+    Limits, load and facts also come from annotations (chunkcalc/ttft: 2s), comments
+    (# chunkcalc: gpu=h100 ttft=2s) and chunkcalc.toml; see docs/gate.md.
+
+    Exit codes: 0 passes, 1 fails, 2 wrong usage or configuration, 3 no deployment in any file.
 
     Example: chunkcalc check deploy/ --gpu h100 --prompt 4k --output 500 --concurrency 64 --ttft 2s --tpot 50ms
     """
@@ -105,7 +108,9 @@ def check(
     }  # fmt: skip
     settings = Settings(parsed(given, "command line", "command line"))
     _must_load(gpu, model, engine_version)
-    options = Options(paths=tuple(paths), root=_root(), settings=settings, config=config, waivers=not no_waivers)
+    if config is not None and not config.is_file():
+        raise ChunkcalcError(f"'{config}' is not a file", "--config", "give a chunkcalc.toml")
+    options = Options(paths=tuple(paths), root=_root(paths), settings=settings, config=config, waivers=not no_waivers)
     report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), _progress)
     rows = _changes(diff, options, report) if diff is not None else None
     report = _known(report, baseline, write_baseline)
@@ -115,9 +120,9 @@ def check(
             sys.stdout.write(text)
         else:
             write_whole(path, text, f"--format {name}")
-    if not report.deployments:
+    if not report.deployments and not allow_empty:
         print("no deployment was found in any file", file=sys.stderr)
-        raise typer.Exit(HOLDS if allow_empty else NOTHING)
+        raise typer.Exit(NOTHING)
     raise typer.Exit(FAILS if report.fails(fail_on.value, unknown.value) else HOLDS)
 
 
@@ -151,10 +156,15 @@ def _must_load(gpu: str | None, model: str | None, version: str | None) -> None:
         table("vllm", version, "--engine-version")
 
 
-def _root() -> Path:
-    """The repository that the working folder lies in; the folder itself where there is none."""
+def _root(paths: list[str]) -> Path:
+    """The repository that the first path, else the working folder lies in; else that folder."""
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    first = (here / paths[0]).resolve() if paths[0] != "-" else here
+    for start in (first, here):
+        for folder in (start, *start.parents):
+            if (folder / ".git").exists():
+                return folder
+    return here
 
 
 def _formats(named: list[str], as_json: bool) -> list[tuple[str, Path | None]]:

@@ -34,6 +34,11 @@ OTHER_SUBCOMMANDS = frozenset(
     ("bench", "chat", "complete", "run-batch", "collect-env", "disaggregated", "disaggregated_mpi_worker",
      "mm_embedding_serve", "generate", "version")
 )  # fmt: skip
+# Options that are on unless told otherwise: only for these does a dropped `false` change anything.
+ON_BY_DEFAULT = frozenset(
+    ("enable-prefix-caching", "enable-chunked-prefill", "async-scheduling", "scheduler-reserve-full-isl",
+     "use-tqdm-on-load", "enable-flashinfer-autotune")
+)  # fmt: skip
 SHELL = frozenset(("&&", "||", ";", "|", "&"))
 MOST_WORDS = 10_000
 
@@ -208,7 +213,7 @@ def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
         found.refuse("E14", "--config is given more than once", words[index])
     # A value in both places is no mistake: the command line counts.
     found.differences = parse([*first, *rest], grammar).differences
-    for key in dropped:
+    for key in (key for key in dropped if key.replace("_", "-") in ON_BY_DEFAULT):
         found.differ("E17", f"'{key}: false' in the file is dropped silently", key)
     if model and not found.positional and "model" not in found.given:
         found.positional.append(model)

@@ -121,7 +121,9 @@ class Values:
         words : the words
         """
         for word in list(words)[:1]:
-            self.refusals.append(Remark(f"'{word}' belongs to no flag", "E21", word))
+            switch = word.lower() in ("true", "false")
+            text = f"'{word}' belongs to no flag" + (": the one before it takes no value" if switch else "")
+            self.refusals.append(Remark(text, "E03" if switch else "E21", word))
 
     def _word(self, names: Iterable[str]) -> str:
         given = self.arguments.given

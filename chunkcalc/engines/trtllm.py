@@ -136,7 +136,12 @@ def _whole_numbers(values: Values) -> None:
     for name in ("max_num_tokens", "max_batch_size", "max_seq_len", "tensor_parallel_size", "pipeline_parallel_size",
                  "moe_expert_parallel_size", "draft_tokens", "tokens_per_block", "max_tokens"):  # fmt: skip
         _must_be(values, name, "a whole number", lambda value: isinstance(value, int) and abs(value) <= LARGEST)
-    _must_be(values, "free_gpu_memory_fraction", "a number", lambda value: isinstance(value, (int, float)))
+    _must_be(
+        values,
+        "free_gpu_memory_fraction",
+        "a number",
+        lambda value: isinstance(value, (int, float)) and abs(value) <= LARGEST,
+    )
     for name in ("enable_chunked_prefill", "enable_attention_dp"):
         given = values.arguments.given.get(name)
         if given is not None and not isinstance(given.value, bool):

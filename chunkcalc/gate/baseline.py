@@ -13,6 +13,7 @@ from chunkcalc.gate.finding import Finding
 SCHEMA = "chunkcalc.baseline/1"
 WORSE = 1.02  # times its old number from which a known finding counts again
 MAX_BYTES = 16 * 2**20
+LARGEST = 1e300
 
 
 def written(findings: Iterable[Finding]) -> str:
@@ -73,6 +74,7 @@ def _read(path: Path) -> dict[str, tuple[str, float | None]]:
     for entry in found["findings"]:
         if isinstance(entry, dict) and isinstance(entry.get("fingerprint"), str):
             number = entry.get("number")
-            known_number = float(number) if isinstance(number, (int, float)) else None
-            out[entry["fingerprint"]] = (str(entry.get("level")), known_number)
+            if number is not None and not (isinstance(number, (int, float)) and abs(number) < LARGEST):
+                continue  # not a number to compare with: the finding counts
+            out[entry["fingerprint"]] = (str(entry.get("level")), None if number is None else float(number))
     return out

@@ -13,7 +13,6 @@ from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.search import first
 from chunkcalc.units import format_duration
-from chunkcalc.verdict import overflows
 
 
 def bounds(found: Evaluation) -> Iterator[Finding]:
@@ -118,10 +117,8 @@ def _memory(found: Evaluation) -> Iterator[Finding]:
         return
     context = found.case.workload.context if found.case is not None else 0
     if asked > load.admits:
-        sure = overflows(found.view(asked))
-        why = "even without any reserve" if sure else "beside weights and activations"
         yield make(found, "B05", f"{asked:,} requests at once need more KV cache than there is: it holds "
-                   f"{load.admits:,} of {context:,} tokens {why}; the others wait",
+                   f"{load.admits:,} of {context:,} tokens beside weights and activations; the others wait",
                    found.word("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"),
                    fix=_room(found, asked), size=asked / max(1, load.admits))  # fmt: skip
     elif asked > found.most_running:
@@ -144,4 +141,6 @@ def _room(found: Evaluation, asked: int) -> Fix:
         return Fix(text=f"--kv-cache-dtype {value} about doubles it", flag="--kv-cache-dtype", value=value)
     if not found.load.admits:
         return Fix(text="more tensor parallelism, or lighter weights")
-    return Fix(text=f"{math.ceil(asked / found.load.admits)} replicas")
+    return Fix(
+        text=f"at most {found.load.admits} requests at once per replica: more replicas, or GPUs with more memory"
+    )

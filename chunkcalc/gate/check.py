@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,14 +13,15 @@ from typing import Literal, NamedTuple
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.bounds import bounds
 from chunkcalc.gate.catalogue import LEVELS
+from chunkcalc.gate.comments import Comment, annotated_settings, comments, lenient
 from chunkcalc.gate.deployed import Deployed, deployed
 from chunkcalc.gate.estimates import estimates
 from chunkcalc.gate.evaluation import Evaluation
-from chunkcalc.gate.exact import exact
+from chunkcalc.gate.exact import exact, misread
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.pools import pools
-from chunkcalc.gate.settings import Config, Configs, Setting, Settings, parsed
-from chunkcalc.gate.waivers import Waiver, annotated, apply, comments, complaints, configured, settings_of
+from chunkcalc.gate.settings import Config, Configs, Setting, Settings
+from chunkcalc.gate.waivers import Waiver, annotated, apply, complaints, configured
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.process import Process
 from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
@@ -75,8 +76,8 @@ class Report:
 
     @property
     def unknown(self) -> list[Deployed]:
-        """Deployments that could not be evaluated."""
-        return [each for each in self.deployments if each.status == "unknown"]
+        """Deployments of which something that was asked could not be evaluated."""
+        return [each for each in self.deployments if each.missing and each.status != "disabled"]
 
     def counting(self) -> list[Finding]:
         """Findings that no waiver covers."""
@@ -149,10 +150,17 @@ def _file(job: _Job) -> Checked:
 
 
 def _one(job: _Job, data: bytes) -> Checked:
+    """One file; whatever goes wrong in it, the others are checked all the same."""
     name = shown(Path(job.path), job.options.root)
-    if job.path == STDIN:
-        return check_source(decode(data, name, asked=True), job.options, job.config, job.relative)
-    return check_source(read(Path(job.path), name, job.asked), job.options, job.config, job.relative)
+    try:
+        source = decode(data, name, True) if job.path == STDIN else read(Path(job.path), name, job.asked)
+        return check_source(source, job.options, job.config, job.relative)
+    except ChunkcalcError:
+        raise
+    except Exception as error:  # the last resort, as in cli/main.py
+        problem = f"internal error ({type(error).__name__}: {error!s:.80}); please report this file"
+        lost = Evaluation(Process(file=name, problems=(problem,), kind="unreadable"), Settings())
+        return Checked([deployed(lost)], [], [])
 
 
 def check_source(source: Source, options: Options, config: Config, relative: str) -> Checked:
@@ -168,47 +176,51 @@ def check_source(source: Source, options: Options, config: Config, relative: str
     processes = find(source)
     if not processes:
         return Checked([], [], [])
-    problem = ""
-    inline: dict[str, Setting] = {}
-    waivers: list[Waiver] = []
-    try:
-        inline, waivers = comments(source.text or "", source.path)
-    except ChunkcalcError as error:
-        problem = str(error)
-    evaluations, pool = [], dict[str, Waiver]()
-    for process in processes:
-        notes: dict[str, Setting] = {}
-        problems = [problem] if problem else []
-        try:
-            notes = settings_of(process.notes, f"{process.file}:{process.line}")
-            waivers += [w for w in annotated(process) if (w.rule, w.line) not in {(v.rule, v.line) for v in waivers}]
-        except ChunkcalcError as error:
-            problems.append(str(error))
-        settings = _layers(options, notes, inline, config, relative, process)
-        evaluations.append(Evaluation(_with(process, problems), settings))
-    waivers += configured(config.waivers, relative, pool)
-    findings = [finding for found in evaluations for finding in _findings(found)]
+    said, waivers = comments(source.text or "", source.path)
+    evaluations: list[Evaluation] = []
+    findings: list[Finding] = []
+    for index, process in enumerate(processes):
+        following = next((other.line for other in processes[index + 1 :] if other.line > process.line), None)
+        inline = _in_reach(said, process.line, following)
+        notes, wrong = annotated_settings(process.notes, f"annotation {process.file}:{_first_line(process)}")
+        own, late = annotated(process)
+        waivers += [w for w in own if (w.rule, w.line) not in {(v.rule, v.line) for v in waivers}]
+        native, _ = lenient(process.native, "the file's own fields")
+        found = Evaluation(process, _layers(options, (notes, inline, config.of(relative), native)))
+        evaluations.append(found)
+        findings += [misread(found, _first_line(process), problem) for problem in (*wrong, *late)]
+    first = evaluations[0]
+    findings += [misread(first, comment.line, problem) for comment in said for problem in comment.problems]
+    waivers += configured(config.waivers, relative)
+    findings += [finding for found in evaluations for finding in _findings(found)]
     findings += pools([found for found in evaluations if not found.process.disabled])
     if options.waivers:
         findings = apply(findings, waivers, options.today, reasons=True)
     return Checked([deployed(found) for found in evaluations], findings, waivers)
 
 
-def _with(process: Process, problems: list[str]) -> Process:
-    return replace(process, problems=(*process.problems, *problems)) if problems else process
+def _first_line(process: Process) -> int:
+    return min((word.line for word in process.notes.values()), default=process.line)
 
 
-def _layers(
-    options: Options, notes: dict[str, Setting], inline: dict[str, Setting], config: Config, relative: str,
-    process: Process,
-) -> Settings:  # fmt: skip
+def _in_reach(said: Sequence[Comment], begin: int, following: int | None) -> dict[str, Setting]:
+    """What comments say of a process: those above it, then those on its own lines."""
+    out: dict[str, Setting] = {}
+    for comment in said:
+        above = comment.line <= begin and (comment.alone or begin == comment.line)
+        inside = not comment.alone and begin <= comment.line and (following is None or comment.line < following)
+        if above or inside:
+            out |= comment.settings
+    return out
+
+
+def _layers(options: Options, layers: Sequence[Mapping[str, Setting]]) -> Settings:
     """Command line, annotations, comments, configuration, the file's own fields: the first that says it counts.
 
     A concurrency in one source stands against a rate in a lower one.
     """
     out = options.settings
-    own = parsed(process.native, "the file's own fields", process.file)
-    for layer in (notes, inline, config.of(relative), own):
+    for layer in layers:
         loaded = out.has_load
         out = out.under({k: v for k, v in layer.items() if not (loaded and k in ("concurrency", "rate"))})
     return out
@@ -220,6 +232,15 @@ def _findings(found: Evaluation) -> list[Finding]:
     certain = [*exact(found), *bounds(found)]
     bound = any(finding.kind == "bound" and finding.rule != "CC205" for finding in certain)
     return [*certain, *estimates(found, bound)]
+
+
+def _whole(waiver: Waiver, options: Options) -> bool:
+    """Whether all that a waiver may be about was checked: of a configuration, the folder that it lies in."""
+    if waiver.source in ("comment", "annotation"):
+        return True
+    folder = (options.root / waiver.file).parent
+    return any((Path.cwd() / path).is_dir() and folder.is_relative_to((Path.cwd() / path).resolve())
+               for path in options.paths)  # fmt: skip
 
 
 def merged(checked: Sequence[Checked], options: Options, count: int) -> Report:
@@ -236,9 +257,10 @@ def merged(checked: Sequence[Checked], options: Options, count: int) -> Report:
     if options.waivers:
         known: dict[tuple[str, int, str], Waiver] = {}
         for waiver in (waiver for result in checked for waiver in result.waivers):
-            before = known.setdefault((waiver.source, waiver.line, waiver.rule + waiver.file), waiver)
+            before = known.setdefault((waiver.file, waiver.line, waiver.rule), waiver)
             before.used = before.used or waiver.used
-        findings += complaints(known.values(), options.today, reasons=True)
+        judged = [waiver for waiver in known.values() if waiver.used or _whole(waiver, options)]
+        findings += complaints(judged, options.today, findings, reasons=True)
     order = {name: index for index, name in enumerate(dict.fromkeys(each.file for each in deployments))}
     findings.sort(key=lambda f: (order.get(f.file, len(order)), f.line, f.rule, f.message))
     return Report(deployments=tuple(deployments), findings=tuple(dict.fromkeys(findings)), files=count)

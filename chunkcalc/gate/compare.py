@@ -68,6 +68,7 @@ def compare(before: Report, after: Report) -> list[Row]:
     for now in after.deployments:
         was = next((each for each in left if _key(each) == _key(now)), None)
         was = was or next((each for each in left if (each.file, each.document) == (now.file, now.document)), None)
+        was = was or next((each for each in left if each.name and (each.name, each.role) == (now.name, now.role)), None)
         if was is not None:
             left.remove(was)
         row = Row(f"{now.file}: {now.name or now.kind or now.line}", was, now)
@@ -103,15 +104,28 @@ def base_report(base: str, options: Options) -> Report:
 def _folder(folder: Path, options: Options) -> list[Checked]:
     """A folder with the same files: they keep the names that they have here."""
     configs, out = Configs(options.root, options.config), []
-    for name in options.paths:
-        here = folder / name
-        if not here.exists():
-            continue
-        for path, asked in files([str(here.absolute())], Path("/")):
-            relative = Path(name) / path.relative_to(here) if here.is_dir() else Path(name)
+    for name, other in _counterparts(folder, options):
+        for path, asked in files([str(other.absolute())], Path("/")):
+            relative = Path(name) / path.relative_to(other) if other.is_dir() else Path(name)
             config = configs.of(relative)
             source = read(path, shown(relative, options.root), asked)
             out.append(check_source(source, options, config, configs.relative(config, relative)))
+    return out
+
+
+def _counterparts(folder: Path, options: Options) -> list[tuple[str, Path]]:
+    """Each path with what stands for it in the folder: by its path in the repository, or the folder itself."""
+    out = []
+    for name in options.paths:
+        here = (Path.cwd() / name).resolve()
+        inside = here.relative_to(options.root) if here.is_relative_to(options.root) else Path(here.name)
+        candidates = (folder / inside, folder / name, folder / here.name, folder)
+        found = next((path for path in candidates if path.exists() and path.is_dir() == here.is_dir()), None)
+        if found is not None:
+            out.append((name, found))
+    if not out:
+        hint = "give a folder that holds the same files, or a git revision"
+        raise ChunkcalcError(f"'{folder}' holds none of the paths", "--diff", hint)
     return out
 
 
@@ -122,6 +136,8 @@ def _revision(base: str, options: Options) -> list[Checked]:
             f"'{base:.60}' is no revision", "--diff", "give a folder, or a revision such as origin/main"
         )
     hint = "give a folder, or a revision such as origin/main (fetched: actions/checkout with fetch-depth: 0)"
+    if _git(["rev-parse", "--git-dir"]) is None:
+        raise ChunkcalcError("the working folder lies in no git repository", "--diff", "give a folder to compare with")
     found = _git(["rev-parse", "--verify", "--quiet", f"{base}^{{commit}}"])
     if found is None or not found.strip():
         raise ChunkcalcError(f"'{base:.60}' is neither a folder nor a revision", "--diff", hint)

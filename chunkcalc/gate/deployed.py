@@ -58,6 +58,7 @@ class Deployed:
     batch, asked, admits : decoding requests; as the load asks; as the KV cache holds
     answer : at the setting that is written; None for decode workers and without a workload
     steps : of a decode worker
+    refused : the engine would not start
     measured : whether the load is stated, so that the expected reading means something
     """
 
@@ -96,6 +97,7 @@ class Deployed:
     answer: Answer | None = None
     steps: Steps | None = None
     capacity: Capacity | None = None
+    refused: bool = False
     measured: bool = False
     notes: tuple[str, ...] = ()
 
@@ -133,6 +135,7 @@ def deployed(found: Evaluation) -> Deployed:
         batch=found.load.batch if judged else None, asked=found.load.asked if judged else None,
         admits=found.load.admits if judged else None, kv_tokens=seen.kv_tokens if seen is not None else None,
         answer=answer, steps=steps, capacity=found.memory(found.load.batch) if judged else None,
+        refused=found.inspection is not None and bool(found.reading and found.reading.refusals),
         measured=found.settings.has_load or process.role == "prefill", notes=seen.notes if seen is not None else (),
     )  # fmt: skip
 
@@ -216,6 +219,8 @@ def _steps(found: Evaluation) -> Steps | None:
 
 def _verdict(found: Evaluation, answer: Answer | None, steps: Steps | None) -> str | None:
     """Of solve, where the load is stated; None where nothing can be said."""
+    if found.reading is not None and found.reading.refusals:
+        return None
     if not found.settings.has_limits or (not found.settings.has_load and found.process.role != "prefill"):
         return None
     if steps is None:

@@ -15,6 +15,7 @@ from chunkcalc.search import last
 from chunkcalc.units import format_count, format_duration
 
 LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
+GAINED = 1.1  # times the requests from which a smaller budget is worth a word
 SMALLER = (8192, 4096, 2048, 1024, 512)  # budgets tried where activations take the room of the KV cache
 QUEUED_SINCE = "0.29.0"  # --max-num-queued-tokens
 LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap between two tokens"}
@@ -67,10 +68,13 @@ def budget_flag(found: Evaluation) -> str:
 
 def _written(found: Evaluation) -> str:
     """The budget as it stands, or the default that stands for it."""
-    assert found.reading is not None
-    value = found.reading.values.get(found.budget_field)
-    shown = format_count(found.reading.budget)
-    return f"{budget_flag(found)} {shown}{'' if value is not None and value.source == 'given' else ' (the default)'}"
+    assert found.reading is not None and found.given is not None
+    given = found.given.given.get(found.budget_field)
+    if given is None:
+        return f"{budget_flag(found)} {format_count(found.reading.budget)} (the default)"
+    shown = format_count(given.value) if isinstance(given.value, int) else given.text
+    ranks = found.reading.parallelism.dp if found.reading.table.engine == "sglang" else 1
+    return f"{budget_flag(found)} {shown}" + (f" ({found.reading.budget:,} a rank)" if ranks > 1 else "")
 
 
 def _setting(found: Evaluation, better: Answer) -> Fix:
@@ -100,8 +104,7 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     missed = {name: ratio for name, ratio in ratios.items() if ratio < 1}
     better = found.retuned if missed or answer.verdict == OVERLOADED else None
     if answer.verdict == OVERLOADED and not bound:
-        yield _overloaded(found, answer)
-        return
+        yield _overloaded(found, answer, view)
     stalls = found.reading is not None and found.reading.composition != "mixed" and not found.reading.interval
     for name, ratio in sorted(missed.items(), key=lambda item: item[1]):
         if name == "itl" and stalls:
@@ -109,11 +112,12 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
         tpot_band, ttft_band = view.bands
         level = beyond(ratio, ttft_band if name == "ttft" else tpot_band)
         small = name == "ttft"
-        if better is not None and better.holds and (answer.chunk < better.chunk) == small:
+        good = better is not None and all(reached >= 1 for reached in view.ratios(better.chunk).values())
+        if better is not None and good and (answer.chunk < better.chunk) == small:
             yield _wrong_chunk(found, answer, view, name, ratio, level, better)
         elif not bound:
             yield _no_chunk(found, answer, view, name, ratio, level)
-    if not missed:
+    if not missed and answer.verdict != OVERLOADED:
         yield from _lost_rate(found, answer, view)
 
 
@@ -136,6 +140,8 @@ def _wrong_chunk(
         number = "W02"
     else:
         what = "step" if view.slo.tpot_basis == "step" and name == "tpot" else LIMIT[name]
+        if view.expected.accepted > 1 and name == "tpot":
+            what = f"time per token ({view.expected.accepted:.2f} accepted a step)"
         text = f"{_written(found)}: predicted {what} {predicted} > {LIMIT[name]} {limit} {at}, mostly {_cause(answer)}"
         number = "W01"
     return make(found, number, text, found.word(found.budget_field), level=level, fix=_setting(found, better),
@@ -151,21 +157,32 @@ def _cause(answer: Answer) -> str:
 
 def _no_chunk(found: Evaluation, answer: Answer, view: Outlook, name: str, ratio: float, level: Level) -> Finding:
     predicted, limit = _numbers(view, name, ratio)
-    reasons = "; ".join(answer.reasons[:1])
-    apart = answer.needs_disaggregation
-    fix = "separate prefill and decode workers" if apart else "fewer requests per replica, more GPUs or lighter weights"
+    if answer.verdict == OVERLOADED:
+        why, fix = "no chunk keeps every limit at this load", _fewer(found)
+    else:
+        why = "no other chunk keeps every limit"
+        fix = "fewer requests per replica, more GPUs or lighter weights"
+        fix = "separate prefill and decode workers" if answer.needs_disaggregation else fix
     return make(found, "W09", f"{LIMIT[name]} {predicted} > {limit} on {found.names()['gpus']} at batch "
-                f"{found.load.batch}, and no chunk keeps every limit ({reasons})", level=level,
-                fix=Fix(text=fix), size=1 / ratio)  # fmt: skip
+                f"{found.load.batch}, and {why}", level=level, fix=Fix(text=fix), size=1 / ratio)  # fmt: skip
 
 
-def _overloaded(found: Evaluation, answer: Answer) -> Finding:
+def _fewer(found: Evaluation) -> str:
     most = found.sustainable
-    fix = f"at most {most} requests at once per replica" if most else "more replicas or GPUs"
-    return make(found, "W10", f"{found.load.batch} decodes are no steady state within the limits on "
-                f"{found.names()['gpus']}: finished requests cannot be replaced as fast ({answer.reasons[0]})",
-                level="error" if answer.certain else "warning", fix=Fix(text=fix),
-                size=answer.utilisation)  # fmt: skip
+    return f"at most {most} requests at once per replica" if most else "more replicas or GPUs"
+
+
+def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Finding:
+    """An error where even without a reserve the steps cannot carry the prompts that must come."""
+    service = view.expected
+    best = last([view.memory_rule(), *view.latency_limits(service)], 1, view.longest_chunk)
+    busy = service.utilisation(best) if best is not None else answer.utilisation
+    needed = ""
+    if service.mixed and best is not None:
+        needed = f": {service.balance:,.0f} prompt tokens a step, the limits leave {best:,}"
+    return make(found, "W10", f"{found.load.batch} requests that decode at once finish faster than new prompts can be "
+                f"processed within the limits on {found.names()['gpus']}{needed}",
+                level="error" if busy >= 1 else "warning", fix=Fix(text=_fewer(found)), size=busy)  # fmt: skip
 
 
 def _lost_rate(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Finding]:
@@ -216,13 +233,24 @@ def _stall(found: Evaluation, answer: Answer) -> Iterator[Finding]:
     if gap is None or limit is None or gap <= limit:
         return
     level: Level = beyond(limit / gap, answer.tpot_error) if slo.itl is not None else "warning"
-    mixed = not reading.draft_tokens
-    flag = "--enable-mixed-chunk" if mixed else "--prefill-decode-interval"
-    text = f"{flag}{'' if mixed else ' 1'} (decodes then ride along with every chunk)" if mixed else f"{flag} 1"
-    yield make(found, "W03", f"SGLang runs prompts first: every stream stops for {format_duration(gap)} while a prompt "
-               f"of {answer.prompt_tokens:,} tokens is processed; {'ITL' if slo.itl else 'TPOT'} is "
-               f"{format_duration(limit)}", found.word("chunked_prefill_size"), level=level,
-               fix=Fix(text=text, flag=flag, value="" if mixed else "1"), size=gap / limit)  # fmt: skip
+    batch = max(answer.prompt_tokens, min(answer.chunk, reading.budget))
+    yield make(found, "W03", f"SGLang runs prompts first: every stream stops for {format_duration(gap)} while "
+               f"{batch:,} prompt tokens are processed; {'ITL' if slo.itl else 'TPOT'} is "
+               f"{format_duration(limit)}", found.word("chunked_prefill_size"), level=level, fix=_unstall(found),
+               size=gap / limit)  # fmt: skip
+
+
+def _unstall(found: Evaluation) -> Fix:
+    """Mixed chunks where they keep the limits, with the chunk that does; else a decode step in between."""
+    mixing = found.mixing
+    if mixing is None or not mixing.holds:
+        return Fix(text="--prefill-decode-interval 1, or separate prefill and decode workers",
+                   flag="--prefill-decode-interval", value="1")  # fmt: skip
+    gives = f"TTFT {format_duration(mixing.expected.ttft_s)}, {format_duration(mixing.expected.step_s)} a step"
+    assert found.reading is not None
+    value = mixing.budget * found.reading.parallelism.dp
+    return Fix(text=f"--enable-mixed-chunk with --chunked-prefill-size {value} gives {gives}",
+               flag="--enable-mixed-chunk")  # fmt: skip
 
 
 def _default(found: Evaluation) -> Iterator[Finding]:
@@ -231,12 +259,15 @@ def _default(found: Evaluation) -> Iterator[Finding]:
     if reading is None or found.inspection is None:
         return
     value = reading.values.get(found.budget_field)
-    if value is None or value.source == "given" or found.process.role == "decode":
+    if value is None or found.word(found.budget_field) or found.process.role == "decode":
+        return
+    if found.given is not None and found.budget_field in found.given.given:
         return
     known = "" if found.version_known else "; the version is not stated, the newest is taken"
-    yield make(found, "W04", f"{budget_flag(found)} is not set: {format_count(reading.budget)} tokens a step by "
-               f"{value.rule}{known}", fix=Fix(text=f"write {budget_flag(found)} {reading.budget}",
-               flag=budget_flag(found), value=str(reading.budget)))  # fmt: skip
+    ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
+    flag, written = budget_flag(found), str(reading.budget * ranks)
+    yield make(found, "W04", f"{flag} is not set: {format_count(reading.budget)} tokens a step ({value.rule}{known})",
+               fix=Fix(text=f"write {flag} {written}", flag=flag, value=written))  # fmt: skip
 
 
 def _head_of_line(found: Evaluation) -> Iterator[Finding]:
@@ -267,18 +298,17 @@ def _activations(found: Evaluation) -> Iterator[Finding]:
     asked, reading = found.load.asked, found.reading
     if asked is None or reading is None or asked <= found.load.admits or found.process.role == "prefill":
         return
-    for budget in SMALLER:
-        if budget >= reading.budget:
-            continue
-        holds = found.admitted_at(budget)
-        if holds >= asked:
-            ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
-            value = str(budget * ranks)
-            yield make(found, "W06", f"{_written(found)}: its activations leave KV cache for {found.load.admits:,} "
-                       f"requests, {asked:,} are wanted", found.word(found.budget_field),
-                       fix=Fix(text=f"{budget_flag(found)} {value} leaves room for {holds:,}", flag=budget_flag(found),
-                               value=value), size=asked / max(1, found.load.admits))  # fmt: skip
-            return
+    rooms = {budget: found.admitted_at(budget) for budget in SMALLER if budget < reading.budget}
+    enough = [budget for budget, holds in rooms.items() if holds >= asked]
+    more = [budget for budget, holds in rooms.items() if holds >= GAINED * max(1, found.load.admits)]
+    budget = max(enough or more, default=None)
+    if budget is None:
+        return
+    ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
+    flag, value = budget_flag(found), str(budget * ranks)
+    yield make(found, "W06", f"{_written(found)}: its activations leave KV cache for {found.load.admits:,} requests, "
+               f"{asked:,} are wanted", found.word(found.budget_field), size=asked / max(1, found.load.admits),
+               fix=Fix(text=f"{flag} {value} leaves room for {rooms[budget]:,}", flag=flag, value=value))  # fmt: skip
 
 
 def _queue(found: Evaluation, answer: Answer) -> Iterator[Finding]:

@@ -60,7 +60,7 @@ class Evaluation:
 
     def __init__(self, process: Process, settings: Settings) -> None:
         self.process, self.settings = process, settings
-        self.missing: list[str] = list(process.problems)
+        self.missing = [told for told in process.problems if not (settings.get("model") and _about_model(told))]
         self.given: Arguments | None = None
         self.table: Table | None = None
         self.inspection: Inspection | None = None
@@ -94,11 +94,14 @@ class Evaluation:
             return
         self._resolve_model(model_name(command, self.given))
         self._resolve_gpu()
-        if self.model is not None and self.hardware is not None and not self.process.problems:
+        if self.model is not None and self.hardware is not None and not self.missing:
             self.inspection = inspect_command(
                 command, self.table, self.model.record, self.hardware.record, "server", self.given
             )
             self.reading = self.inspection.reading
+            if self.inspection.deployment is None and not self.reading.refusals:
+                notes = [note for note in self.inspection.notes if note.startswith("no memory figures")]
+                self.missing.append("; ".join(notes) or "this deployment is not modelled")
         else:
             self.reading = self._whatever()
 
@@ -122,7 +125,7 @@ class Evaluation:
                 return
             except ChunkcalcError as error:
                 problem = problem or (error.what if name in candidates else "")
-        if any("model" in told.split(" is ")[0] for told in self.process.problems):
+        if any(_about_model(told) for told in self.missing):
             return  # said already, with the variable's name
         known = [name for name in candidates if name]
         if not known:
@@ -334,6 +337,17 @@ class Evaluation:
             return None
 
     @cached_property
+    def mixing(self) -> Answer | None:
+        """SGLang with decodes mixed into its chunks, at the best chunk; None where it cannot mix."""
+        if self.case is None or self.reading is None or self.reading.draft_tokens:
+            return None
+        try:
+            asked = self.question(batch=self.load.batch or None, mixed_chunk=True, prefill_interval=0)
+            return answer(asked, with_remedies=False)
+        except ChunkcalcError:
+            return None
+
+    @cached_property
     def sustainable(self) -> int:
         """The largest batch that is a steady state within the limits; 0 where none is."""
         assert self.case is not None
@@ -384,6 +398,10 @@ def _reading(command: Any, found: Table, gpu: Hardware, length: int, given: Argu
         return read(command, found, Target(gpu, length, "server", command.environment), given)
     except ChunkcalcError:
         return None
+
+
+def _about_model(problem: str) -> bool:
+    return re.match(r"(the model|--model|--model-path) is ", problem) is not None
 
 
 def _tail(path: str) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 
 from chunkcalc.counts import fixed_bytes_per_sequence, kv_bytes_per_token
 from chunkcalc.engines.words import Remark, Word
@@ -20,6 +21,7 @@ LARGEST_ITEM = {"gemma-4": 2496}
 # SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK, when left out.
 DEEPEP_CAP = {"vllm": ("VLLM_MOE_DP_CHUNK_SIZE", 256),
               "sglang": ("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", 128)}  # fmt: skip
+RAISED_SINCE = "0.33.0"  # vLLM raises a default budget to the largest item
 ATTENTION_BLOCK = 16  # vLLM rounds the blocks of hybrid models up to this
 
 
@@ -45,8 +47,20 @@ def make(
         rule=known.id, kind=known.kind, level=level or known.level, message=message,
         file=process.file, line=word.line if placed else process.line,  # type: ignore[attr-defined]
         pointer=(word.pointer if placed else "") or process.pointer,  # type: ignore[attr-defined]
-        subject=process.name, flag=word.partition("=")[0] if word else "", fix=fix, number=size,
+        begin=process.line, subject=process.name, flag=word.partition("=")[0] if word else "", fix=fix, number=size,
     )  # fmt: skip
+
+
+def misread(found: Evaluation, line: int, problem: str) -> Finding:
+    """CC128: a setting of this tool in a file that cannot be read.
+
+    Parameters
+    ----------
+    found : the deployment
+    line : of the setting
+    problem : what is wrong with it
+    """
+    return make(found, "E28", f"a setting for this check cannot be read: {problem}", Word("setting", line))
 
 
 def exact(found: Evaluation) -> Iterator[Finding]:
@@ -79,6 +93,10 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
                 continue  # said by its own rule
             level: Level = "error" if refused else rule(number).level
             message = str(text)
+            if "warned only" in message:
+                level = "warning"
+            if number == "E25" and not _reached(found, message, refusals):
+                continue
             if number == "E03" and refused and not found.version_known:
                 level, message = "warning", f"{message} (the version is not stated: the newest is taken)"
             engine = reading.table.engine if reading is not None else ""
@@ -86,6 +104,16 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
             name = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(engine, "")
             yield make(found, number, f"{name} {verb}{message}" if verb else message, word, level=level,
                        fix=_fix(number, found, word, message))  # fmt: skip
+
+
+def _reached(found: Evaluation, message: str, refusals: Sequence[str]) -> bool:
+    """Whether the load can ever fill the budget with decodes; said once, by the sharper rule."""
+    if "running decodes" not in message:
+        return True
+    said = any(getattr(text, "rule", "") in ("E02", "E10") for text in refusals)
+    asked = found.load.asked if found.case is not None else None
+    few = asked is not None and found.reading is not None and 2 * asked <= found.reading.budget
+    return not said and not few and bool(found.word("max_num_seqs", "max_running_requests", "max_batch_size"))
 
 
 def _fix(number: str, found: Evaluation, word: str, message: str) -> Fix | None:
@@ -96,16 +124,16 @@ def _fix(number: str, found: Evaluation, word: str, message: str) -> Fix | None:
 def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
-    length = found.reading.max_model_len
-    return Fix(text=f"--max-num-batched-tokens {length} (or leave chunked prefill on)",
-               flag="--max-num-batched-tokens", value=str(length))  # fmt: skip
+    return Fix(text=f"leave chunked prefill on, or --max-num-batched-tokens {found.reading.max_model_len}",
+               flag=found.word("enable_chunked_prefill"))  # fmt: skip
 
 
 def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
     flag = "--max_batch_size" if found.reading.table.engine == "trtllm" else "--max-num-seqs"
-    return Fix(text=f"{flag} {found.reading.budget}", flag=flag, value=str(found.reading.budget))
+    value = str(max(1, found.reading.budget // (2 * (1 + found.reading.draft_tokens))))  # half is left for prompts
+    return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
 
 def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
@@ -114,6 +142,12 @@ def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
         off = word.lower().endswith(("false", "0"))
         text = f"--no-{flag.removeprefix('--')}" if off else flag
         return Fix(text=f"write {text}", flag=flag, value=text)
+    if word.lower() in ("true", "false"):
+        return Fix(text="write --no-... for false, the bare flag for true", flag=word)
+    options = found.table.options() if found.table is not None else {}
+    near = get_close_matches(flag.lstrip("-").replace("_", "-"), options, n=1, cutoff=0.8)
+    if near and found.table is not None and not found.table.span(flag):
+        return Fix(text=f"did you mean --{near[0]}?", flag=flag)
     return Fix(text=f"remove {flag or 'it'}", flag=flag)
 
 
@@ -131,12 +165,26 @@ def _plain_number(found: Evaluation, word: str, message: str) -> Fix | None:
     return Fix(text=f"{match[1]} {value}", flag=match[1], value=value)
 
 
-def _times_ranks(found: Evaluation, word: str, message: str) -> Fix | None:
-    if found.reading is None or not word.startswith("--chunked"):
+def _draft_room(found: Evaluation, word: str, message: str) -> Fix | None:
+    """The three flags that draft slots tie together."""
+    match = re.search(r"(\d+) draft (?:slots|tokens) for (?:each of )?([\d,]+) requests", message)
+    if match is None:
         return None
-    ranks, value = found.reading.parallelism.dp, found.reading.chunk * found.reading.parallelism.dp**2
-    return Fix(text=f"if {found.reading.chunk * ranks:,} per rank was meant: --chunked-prefill-size {value}",
-               flag="--chunked-prefill-size", value=str(value))  # fmt: skip
+    value = str(int(match[1]) * int(match[2].replace(",", "")) + 2048)
+    return Fix(text=f"--max-num-batched-tokens {value}, or lower --max-num-seqs or num_speculative_tokens",
+               flag="--max-num-batched-tokens", value=value)  # fmt: skip
+
+
+def _room_for_prompts(found: Evaluation, word: str, message: str) -> Fix | None:
+    """Decodes that fill the budget: half of it for them, half for prompts."""
+    reading = found.reading
+    if reading is None or "running decodes" not in message:
+        return None
+    flag = {"sglang": "--max-running-requests", "trtllm": "--max_batch_size"}.get(
+        reading.table.engine, "--max-num-seqs"
+    )
+    value = str(max(1, reading.budget // (2 * (1 + reading.draft_tokens))) * reading.parallelism.dp)
+    return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
 
 def _whole_pages(found: Evaluation, word: str, message: str) -> Fix | None:
@@ -144,7 +192,7 @@ def _whole_pages(found: Evaluation, word: str, message: str) -> Fix | None:
     if not match:
         return None
     size, page = int(match[1].replace(",", "")), int(match[2])
-    value = max(page, size // page * page)
+    value = max(page, size // page * page) * (found.reading.parallelism.dp if found.reading is not None else 1)
     return Fix(text=f"--chunked-prefill-size {value}", flag="--chunked-prefill-size", value=str(value))
 
 
@@ -170,15 +218,18 @@ def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
 def _more_gpus(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
-    tp = found.reading.parallelism.tp * 2
+    parallelism = found.reading.parallelism
+    shared = found.reading.table.engine != "vllm"  # attention ranks share the group's GPUs
+    tp = parallelism.tp * (parallelism.dp if shared else 1) * 2
     flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(found.reading.table.engine, "--tensor-parallel-size")
     return Fix(text=f"{flag} {tp}, or lighter weights", flag=flag, value=str(tp))
 
 
 _FIXES: dict[str, Callable[[Evaluation, str, str], Fix | None]] = {
     "E01": _raise_budget, "E02": _fewer_requests, "E03": _remove, "E04": _two_words, "E05": _plain_number,
-    "E06": _times_ranks, "E07": _whole_pages, "E15": _written_out, "E17": _negative, "E19": _shorter,
+    "E10": _draft_room, "E07": _whole_pages, "E15": _written_out, "E17": _negative, "E19": _shorter,
     "E20": _more_gpus,
+    "E25": _room_for_prompts,
 }  # fmt: skip
 
 
@@ -242,9 +293,13 @@ def _context(found: Evaluation) -> Iterator[Finding]:
         word = found.word("max_model_len", "context_length", "max_seq_len")
         flag = {"sglang": "--context-length", "trtllm": "--max_seq_len"}.get(reading.table.engine, "--max-model-len")
         value = str(prompt + output)
+        most = found.model.record.max_position if found.model is not None else 0
+        fix = Fix(text=f"{flag} {value} or more", flag=flag, value=value)
+        if prompt + output > most:
+            fix = Fix(text=f"the model itself takes at most {most:,} tokens: shorter requests, or another model")
         yield make(found, "E27", f"a request of {prompt:,} + {output:,} tokens is longer than the context of "
                    f"{reading.max_model_len:,}: it is refused or cut", word,
-                   fix=Fix(text=f"{flag} {value} or more", flag=flag, value=value))  # fmt: skip
+                   fix=fix)  # fmt: skip
 
 
 def _decode_slots(found: Evaluation) -> Iterator[Finding]:
@@ -271,7 +326,8 @@ def _dispatch(found: Evaluation) -> Iterator[Finding]:
     stated = process.command.environment.get(name, "") if process.command is not None else ""
     cap = int(stated) if stated.isdigit() else cap
     if reading.table.engine == "vllm":
-        backend = str(given.value("all2all_backend") or "")
+        variables = process.command.environment if process.command is not None else {}
+        backend = str(given.value("all2all_backend") or variables.get("VLLM_ALL2ALL_BACKEND", ""))
         if backend == "deepep_low_latency" and given.value("enable_expert_parallel") and reading.budget > cap:
             word = found.word("max_num_batched_tokens", "all2all_backend")
             yield make(found, "E11", f"DeepEP's low-latency mode moves {cap} tokens per rank at a time: a budget of "
@@ -300,11 +356,21 @@ def _items(found: Evaluation) -> Iterator[Finding]:
     if reading is None or model is None or reading.table.engine != "vllm" or found.inspection is None:
         return
     tokens = next((n for family, n in LARGEST_ITEM.items() if model.record.id.startswith(family)), 0)
-    if tokens > reading.budget and found.word("language_model_only") == "":
-        yield make(found, "E09", f"an image of {model.record.id} is {tokens:,} tokens and must enter a step whole: "
-                   f"the budget is {reading.budget:,}", found.word("max_num_batched_tokens"),
-                   fix=Fix(text="--max-num-batched-tokens 4096", flag="--max-num-batched-tokens",
-                           value="4096"))  # fmt: skip
+    written = bool(found.word("max_num_batched_tokens"))
+    raised = not written and reading.table.since(RAISED_SINCE)
+    if tokens <= reading.budget or raised or _text_only(found):
+        return
+    fix = Fix(text="--max-num-batched-tokens 4096", flag="--max-num-batched-tokens", value="4096")
+    # Some versions raise a default by themselves; from which on is not known.
+    yield make(found, "E09", f"an image of {model.record.id} is {tokens:,} tokens and must enter a step whole: "
+               f"the budget is {reading.budget:,}", found.word("max_num_batched_tokens"),
+               level="error" if written else "warning", fix=fix)  # fmt: skip
+
+
+def _text_only(found: Evaluation) -> bool:
+    limits = found.given.value("limit_mm_per_prompt") if found.given is not None else None
+    images = limits.get("image") if isinstance(limits, dict) else None
+    return images == 0 or bool(found.word("language_model_only"))
 
 
 def hybrid_block(found: Evaluation) -> int | None:

@@ -29,6 +29,7 @@ class Finding:
     rule, kind, level : of the catalogue
     message : what is written, the number against the limit, and why
     file, line, pointer : where
+    begin : line at which its deployment begins; 0 where there is none
     subject : name of the deployment
     flag : what causes it; empty where a default does
     fix : one replacement
@@ -43,6 +44,7 @@ class Finding:
     file: str
     line: int
     pointer: str = ""
+    begin: int = 0
     subject: str = ""
     flag: str = ""
     fix: Fix | None = None

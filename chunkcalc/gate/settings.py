@@ -6,8 +6,8 @@ import fnmatch
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
-from pathlib import Path, PurePosixPath
+from datetime import date, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkcalc import units
@@ -19,6 +19,7 @@ ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "itl":
 DURATIONS = ("ttft", "tpot", "itl")
 COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
 NAMES = ("gpu", "model", "engine-version", "tpot-basis")
+MAX_CONFIG, MAX_LINE = 2**18, 4_000  # bytes of a configuration, and of a line of it
 KEYS = (*DURATIONS, *COUNTS, "rate", "prefix-hit", "max-utilisation", *NAMES)
 WAIVING = ("ignore", "reason", "until")
 
@@ -38,6 +39,8 @@ class ConfigWaiver(NamedTuple):
     reason: str
     until: date | None
     source: str
+    file: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ def parsed(given: Mapping[str, Any], source: str, where: str) -> dict[str, Setti
         if name not in KEYS:
             known = ", ".join(sorted(KEYS))
             raise ChunkcalcError(f"unknown setting '{key!s:.40}'", where, f"choose from {known}")
-        out[name] = Setting(_value(name, str(value), f"{where}: {key}"), source)
+        place = f"{where}: {key}" if where else str(key)
+        out[name] = Setting(_value(name, str(value), f"--{name}" if where == "command line" else place), source)
     if "concurrency" in out and "rate" in out:
         raise ChunkcalcError("a concurrency and a rate contradict each other", where, "give only one of the two")
     return out
@@ -167,14 +171,22 @@ def matches(path: str, glob: str) -> bool:
     glob : `*` stays within a folder, `**` does not; without a slash it matches a name anywhere
     """
     glob = glob.removeprefix("./")
+    parts = tuple(path.split("/"))
     if "/" not in glob:
-        return fnmatch.fnmatchcase(PurePosixPath(path).name, glob)
-    if glob.endswith("/"):
-        return path.startswith(glob)
-    pattern = ""
-    for part in re.split(r"(\*\*/|\*\*|\*|\?)", glob):
-        pattern += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
-    return re.fullmatch(pattern, path) is not None
+        return fnmatch.fnmatchcase(parts[-1], glob)
+    wanted = tuple((glob + "**" if glob.endswith("/") else glob).split("/"))
+    return _fits(parts, wanted)
+
+
+def _fits(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """Folder by folder, from the left; a table keeps the number of steps small whatever the pattern."""
+    reached = {0}
+    for glob in wanted:
+        if glob == "**":
+            reached = {index for start in reached for index in range(start, len(parts) + 1)}
+        else:
+            reached = {index + 1 for index in reached if index < len(parts) and fnmatch.fnmatchcase(parts[index], glob)}
+    return len(parts) in reached
 
 
 def read_config(path: Path, shown: str) -> Config:
@@ -189,8 +201,12 @@ def read_config(path: Path, shown: str) -> Config:
     ------
     ChunkcalcError : unreadable, not TOML, an unknown key
     """
-    data = read_toml(path, CONFIG)
-    waivers = tuple(_waiver(entry, index, shown) for index, entry in enumerate(_tables(data.pop("waivers", []), shown)))
+    _must_be_small(path, shown)
+    data = read_toml(path, shown)
+    entries = _tables(data.pop("waivers", []), shown)
+    lines = _waiver_lines(path)
+    places = [lines[index] if index < len(lines) else 1 for index in range(len(entries))]
+    waivers = tuple(_waiver(entry, line, shown) for entry, line in zip(entries, places, strict=True))
     files = data.pop("files", {})
     if not isinstance(files, dict) or not all(isinstance(value, dict) for value in files.values()):
         raise ChunkcalcError("files is not a table of globs", shown, 'write [files."deploy/*.yaml"]')
@@ -200,25 +216,50 @@ def read_config(path: Path, shown: str) -> Config:
     )  # fmt: skip
 
 
+def _must_be_small(path: Path, shown: str) -> None:
+    """A configuration is short; a reader of TOML takes long for a single endless line."""
+    hint = f"keep it below {MAX_CONFIG // 1024} KiB, with lines below {MAX_LINE:,} characters"
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_CONFIG + 1)
+    except OSError as error:
+        raise ChunkcalcError(f"cannot be read ({error.strerror})", shown, "give a readable chunkcalc.toml") from None
+    if len(data) > MAX_CONFIG or any(len(line) > MAX_LINE for line in data.split(b"\n")):
+        raise ChunkcalcError("is too long", shown, hint)
+
+
 def _tables(value: object, shown: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ChunkcalcError("waivers is not a list of tables", shown, "write [[waivers]]")
     return value
 
 
-def _waiver(entry: dict[str, Any], index: int, shown: str) -> ConfigWaiver:
-    where = f"{shown}: waivers[{index}]"
-    unknown = set(entry) - {"rule", "files", "reason", "until"}
-    if unknown or not isinstance(entry.get("rule"), str):
-        raise ChunkcalcError("is not a waiver", where, "give rule, files (globs), reason, and perhaps until (a date)")
+def _waiver_lines(path: Path) -> list[int]:
+    """Lines of the [[waivers]] tables, in their order."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return [number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*waivers\s*\]\]", line)]
+
+
+def _waiver(entry: dict[str, Any], line: int, shown: str) -> ConfigWaiver:
+    where = f"{shown}:{line}"
+    unknown = sorted(set(entry) - {"rule", "files", "reason", "until"})
+    hint = "a waiver has rule, reason, and perhaps files (globs; all where left out) and until (a date)"
+    if unknown:
+        raise ChunkcalcError(f"unknown key '{unknown[0]:.40}' of a waiver", where, hint)
+    if not isinstance(entry.get("rule"), str):
+        raise ChunkcalcError("the waiver names no rule", where, hint)
     until = entry.get("until")
     files = entry.get("files", ["**"])
     globs = [files] if isinstance(files, str) else files
+    if isinstance(until, datetime):
+        until = until.date()
     if until is not None and not isinstance(until, date):
         until = parse_date(str(until), where)
     if not isinstance(globs, list):
         raise ChunkcalcError("files is not a list of globs", where, 'write files = ["deploy/*.yaml"]')
-    return ConfigWaiver(entry["rule"], tuple(str(g) for g in globs), str(entry.get("reason", "")), until, where)
+    return ConfigWaiver(
+        entry["rule"], tuple(str(g) for g in globs), str(entry.get("reason", "")), until, where, shown, line
+    )
 
 
 def parse_date(text: str, where: str) -> date:
@@ -288,6 +329,6 @@ class Configs:
         """
         if config.path is None:
             return file.as_posix()
-        base = config.path.absolute().parent
+        base = self.root if self.given is not None else config.path.absolute().parent
         absolute = file.absolute()
         return absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()

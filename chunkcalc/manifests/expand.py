@@ -169,7 +169,10 @@ def text_of(text: str, variables: Mapping[str, str]) -> str:
     out, index = "", 0
     while index < len(text) and len(out) < MOST:
         if text[index] == "$":
-            value, index = dollar(text, index, variables)
+            try:
+                value, index = dollar(text, index, variables)
+            except RecursionError:  # braces inside braces
+                return out + unknown("nested too deeply")
             out += value
         else:
             out += text[index]

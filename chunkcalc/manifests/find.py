@@ -11,7 +11,7 @@ from chunkcalc.engines.words import Word
 from chunkcalc.manifests import compose, settings, units
 from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.containers import Box, Launch, boxes, launches, without_workers
-from chunkcalc.manifests.expand import plain, unknowns
+from chunkcalc.manifests.expand import MOST, plain, unknowns
 from chunkcalc.manifests.launches import settled
 from chunkcalc.manifests.native import native
 from chunkcalc.manifests.nodes import Node, YamlError, documents
@@ -26,6 +26,7 @@ MENTIONS = re.compile(
     r"max[-_]model[-_]len|llm_configs|kv_cache_config|kind: *(LLM)?InferenceService|kaito|kubeai|NIMService",
     re.IGNORECASE,
 )
+MOST_PROCESSES = 300  # of a file
 PROGRAMS = {".py": "a Python program", ".jsonnet": "Jsonnet", ".libsonnet": "Jsonnet"}
 STARTS = re.compile(r"vllm[ ,\"'\]]+serve|engine_kwargs|LLMConfig\(|AsyncEngineArgs\(|\bLLM\(|sglang\.launch_server|"
                     r"max[-_]num[-_]batched[-_]tokens", re.IGNORECASE)  # fmt: skip
@@ -40,6 +41,14 @@ def find(source: Source) -> list[Process]:
     ----------
     source : the file
     """
+    found = _find(source)
+    if len(found) <= MOST_PROCESSES:
+        return found
+    what = f"has {len(found):,} engine processes: the first {MOST_PROCESSES:,} are read"
+    return [*found[:MOST_PROCESSES], _unreadable(source, found[MOST_PROCESSES].line, what)]
+
+
+def _find(source: Source) -> list[Process]:
     if source.text is None:
         return [_unreadable(source, 1, source.problem)] if source.asked else []
     suffix = next((end for end in PROGRAMS if source.path.endswith(end)), "")
@@ -75,8 +84,8 @@ def _yaml(source: Source) -> list[Process]:
     natives = native(roots)
     out: list[Process] = []
     for index, root in enumerate(roots):
-        for template in root.walk() if root.string("kind") == "Template" else ():
-            put_parameters(template)
+        if root.string("kind") == "Template":
+            put_parameters(root)
         found = list(_document(source.path, index, root, configs))
         kept = without_workers([process.pointer for process in found])
         for process, keep in zip(found, kept, strict=True):
@@ -167,7 +176,7 @@ def put_parameters(template: Node) -> None:
         for node in objects.walk():
             if node.text and "${" in node.text:
                 text = re.sub(r"\$\{\{(\w+)\}\}", lambda match: values.get(match[1], match.group()), node.text)
-                node.text = re.sub(r"\$\{(\w+)\}", lambda match: values.get(match[1], match.group()), text)
+                node.text = re.sub(r"\$\{(\w+)\}", lambda match: values.get(match[1], match.group()), text)[:MOST]
                 node.value = node.text
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_NODES = 1_000_000  # of one file, aliases followed
+FARTHEST = 100  # lines ahead in which the next word of a folded text is looked for
 DEEPEST = 100  # levels of nesting
 
 
@@ -167,34 +168,49 @@ def _line_of(error: Exception, text: str) -> int:
 
 
 class _Builder:
-    """Composed YAML -> Nodes, counted so that aliases cannot blow up."""
+    """Composed YAML -> Nodes. Values are counted first, aliases followed, so that none can blow up."""
 
     def __init__(self, yaml: Any, source: list[str]) -> None:
         self.yaml, self.source, self.left = yaml, source, MAX_NODES
         self.resolve = yaml.SafeLoader("").construct_object
+        self.twice: list[tuple[str, int, str]] = []
 
     def __call__(self, composed: Any) -> Node:
-        self.twice: list[tuple[str, int, str]] = []
-        root = self._node(composed, "", 0)
+        self.left -= self._size(composed, {}, 0)
+        if self.left < 0:
+            line = composed.start_mark.line + 1
+            raise YamlError(line, f"has more than {MAX_NODES:,} values, aliases followed")
+        self.twice = []
+        root = self._node(composed, "")
         root.twice = tuple(self.twice)
         return root
 
-    def _node(self, composed: Any, pointer: str, depth: int) -> Node:
-        line = composed.start_mark.line + 1
-        self.left -= 1
-        if self.left < 0:
-            raise YamlError(line, f"has more than {MAX_NODES:,} values, aliases followed")
+    def _size(self, composed: Any, known: dict[int, int], depth: int) -> int:
+        """Values below a node, as many times as aliases and merges repeat them."""
+        if isinstance(composed, self.yaml.ScalarNode):
+            return 1
+        if id(composed) in known:
+            if not known[id(composed)]:
+                raise YamlError(composed.start_mark.line + 1, "an alias stands inside the value that it names")
+            return known[id(composed)]
         if depth > DEEPEST:
-            raise YamlError(line, f"nested more than {DEEPEST} levels deep")
+            raise YamlError(composed.start_mark.line + 1, f"nested more than {DEEPEST} levels deep")
+        known[id(composed)] = 0
+        mapping = isinstance(composed, self.yaml.MappingNode)
+        below = (value for _, value in composed.value) if mapping else composed.value
+        known[id(composed)] = 1 + sum(self._size(each, known, depth + 1) for each in below)
+        return known[id(composed)]
+
+    def _node(self, composed: Any, pointer: str) -> Node:
         if isinstance(composed, self.yaml.MappingNode):
-            return self._mapping(composed, pointer, depth)
+            return self._mapping(composed, pointer)
         if isinstance(composed, self.yaml.SequenceNode):
-            values = [self._node(each, f"{pointer}/{i}", depth + 1) for i, each in enumerate(composed.value)]
-            return Node(values, line, pointer)
+            values = [self._node(each, f"{pointer}/{i}") for i, each in enumerate(composed.value)]
+            return Node(values, composed.start_mark.line + 1, pointer)
         marks = _marks(composed, self.source)
         return Node(self._scalar(composed), marks[0][1], pointer, composed.value, marks)
 
-    def _mapping(self, composed: Any, pointer: str, depth: int) -> Node:
+    def _mapping(self, composed: Any, pointer: str) -> Node:
         out: dict[str, Node] = {}
         keys: dict[str, int] = {}
         merged: list[Any] = []
@@ -206,11 +222,11 @@ class _Builder:
             step = name.replace("~", "~0").replace("/", "~1")
             if name in out:
                 self.twice.append((name, key.start_mark.line + 1, pointer))
-            out[name] = self._node(value, f"{pointer}/{step}", depth + 1)
+            out[name] = self._node(value, f"{pointer}/{step}")
             keys[name] = key.start_mark.line + 1
         for each in merged:
             if isinstance(each, self.yaml.MappingNode):
-                base = self._mapping(each, pointer, depth + 1)
+                base = self._mapping(each, pointer)
                 for name, node in base.value.items():
                     out.setdefault(name, node)
                     keys.setdefault(name, base.keys[name])
@@ -226,7 +242,7 @@ class _Builder:
             return composed.value
         try:
             return self.resolve(composed)
-        except (ValueError, OverflowError, self.yaml.YAMLError):
+        except (ValueError, OverflowError, LookupError, self.yaml.YAMLError):
             return composed.value
 
 
@@ -245,7 +261,7 @@ def _folded(text: str, first: int, last: int, source: list[str]) -> tuple[tuple[
     """Text whose lines were joined: its words are looked for in the lines of the file, one after the other."""
     out, line, column = [(0, first)], first, 0
     for match in re.finditer(r"\S+", text):
-        for at in range(line, min(last, len(source)) + 1):
+        for at in range(line, min(last, len(source), line + FARTHEST) + 1):
             found = source[at - 1].find(match.group(), column if at == line else 0)
             if found >= 0:
                 if at != line:

@@ -58,9 +58,14 @@ class Scope:
 
     @property
     def name(self) -> str:
-        """Name of the object that holds it."""
+        """Name of the object that holds it, and of the service inside it where it has several."""
         found = self.find("metadata", "name")
-        return found.text if found is not None else next((n.string("name") for n in self.outwards()), "")
+        keys = [key for key, _ in self.chain]
+        service = keys[keys.index("services") + 1] if "services" in keys[:-1] else ""
+        outer = found.text if found is not None else ""
+        if service:
+            return f"{outer}/{service}" if outer else service
+        return outer or next((n.string("name") for n in self.outwards() if n.string("name")), "")
 
     def annotations(self) -> dict[str, Word]:
         """Settings for this tool in annotations; the nearest wins."""

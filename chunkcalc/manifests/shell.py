@@ -15,7 +15,14 @@ from chunkcalc.engines.words import Word
 from chunkcalc.manifests.decisive import harmless
 from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
 
-MOST_COMMANDS = 5_000  # of one script
+MOST_COMMANDS = 20_000  # of one script, assignments counted
+MOST_TELLING = 400  # commands of a script that may start an engine
+MOST_CHARACTERS = 2**19  # of one script
+MANY = 4_000  # characters of a value from which its words keep no lines of their own
+MOST_WORDS = 10_000  # of one array
+DEEPEST = 8  # arrays inside arrays
+# Commands that may start an engine or another script: only these need to know their variables.
+_TELLING = re.compile(r"vllm|sglang|trt|tensorrt|dynamo|docker|podman|nerdctl|(^|/)(ba|z|da|a)?sh$|\.(ba)?sh$")
 Place = Callable[[int], Word]  # offset in the script -> an empty word that stands there
 _SPREAD = re.compile(r'"\$(?:\{(\w+)\[@\]\}|@|\{@\})"')
 _SCRIPT_NEXT = re.compile(r"-[a-z]*c[a-z]*")
@@ -66,7 +73,12 @@ def run_dry(
     variables : of the environment
     arguments : what `"$@"` stands for
     """
-    return _Reader(text, place, dict(variables or {}), arguments).script
+    if len(text) > MOST_CHARACTERS:
+        return Script(problem=f"its script is longer than {MOST_CHARACTERS // 1024} KiB")
+    try:
+        return _Reader(text, place, dict(variables or {}), arguments).script
+    except RecursionError:
+        return Script(problem="its script is nested too deeply")
 
 
 class _Value(Word):
@@ -75,7 +87,12 @@ class _Value(Word):
     origin: Mapping[str, int]
 
     def part(self, text: str) -> Word:
-        """One of its words at its own line."""
+        """One of its words at its own line.
+
+        Parameters
+        ----------
+        text : the word
+        """
         return Word(text, self.origin.get(text, self.line), self.pointer, self.file)
 
 
@@ -90,23 +107,26 @@ class _Token(NamedTuple):
 class _Reader:
     def __init__(
         self, text: str, place: Place, variables: dict[str, str], arguments: Sequence[Word] = (),
-        arrays: Mapping[str, list[Word]] | None = None,
+        arrays: Mapping[str, list[Word]] | None = None, level: int = 0,
     ) -> None:  # fmt: skip
         self.text, self.place, self.variables = text, place, variables
         self.arrays: dict[str, list[Word]] = {**(arrays or {}), "@": list(arguments)}
-        self.index, self.depth = 0, 0
+        self.index, self.depth, self.level = 0, 0, level
         self.pending: list[tuple[str, bool, bool, str]] = []  # here-documents: end, tabs, quoted, file
         self.script = Script()
-        self.cut_off, self.last = False, ""
+        self.cut_off, self.last, self.told = False, "", 0
         command: list[_Token] = []
+        count = 0
         for token in self._tokens():
             if token.kind == "word":
                 command.append(token)
                 continue
             if command:
                 self._finish(command)
+            count += 1
             command = []
-            if len(self.script.lines) >= MOST_COMMANDS:
+            if count >= MOST_COMMANDS:
+                self.script.problem = f"its script has more than {MOST_COMMANDS:,} commands"
                 break
 
     def _tokens(self) -> Iterator[_Token]:
@@ -259,7 +279,7 @@ class _Reader:
                 self.index += 2
             elif mark == '"' and char == "$":
                 value, self.index = dollar(text, self.index, self.variables)
-                out += value
+                out += value if len(out) < MOST else ""
             else:
                 out += char
                 self.index += 1
@@ -270,11 +290,22 @@ class _Reader:
         end = closing(self.text, match.end(), "()")
         offset = match.end()
         inside = re.sub(r"(?m)(^|\s)#.*$", lambda match: " " * len(match.group()), self.text[offset : end - 1])
-        inner = _Reader(inside.replace("\n", " "), lambda at: self.place(offset + at), self.variables, (), self.arrays)
+        if self.level >= DEEPEST:
+            self.script.problem = "its arrays are nested too deeply"
+            self.index = end
+            return
+        inner = _Reader(
+            inside.replace("\n", " "),
+            lambda at: self.place(offset + at),
+            self.variables,
+            (),
+            self.arrays,
+            self.level + 1,
+        )
         words = [word for line in inner.script.lines for word in line.words]
         before = self.arrays.get(match[1], []) if match[2] else []
-        self.arrays[match[1]] = [*before, *words]
-        self.variables[match[1]] = " ".join(self.arrays[match[1]])
+        self.arrays[match[1]] = [*before, *words][:MOST_WORDS]
+        self.variables[match[1]] = " ".join(self.arrays[match[1]])[:MOST]
         self.index = end
 
     def _finish(self, tokens: list[_Token]) -> None:
@@ -297,10 +328,16 @@ class _Reader:
             for name, value in own.items():
                 self._set(name, value)
             return
-        words = tuple(token.word for token in tokens)
+        words = tuple(token.word for token in tokens[:MOST_WORDS])
         if words[0] == "cd" or words[0] == "set":
             return
-        self.script.lines.append(Line(words, {**self.variables, **own}, self.cut_off and words[0].startswith("-")))
+        telling = any(_TELLING.search(word) for word in words)
+        known = {**self.variables, **own} if telling else own
+        self.told += telling
+        if self.told > MOST_TELLING:
+            self.script.problem = f"its script starts more than {MOST_TELLING:,} programs that may be engines"
+            return
+        self.script.lines.append(Line(words, known, self.cut_off and words[0].startswith("-")))
 
     def _set(self, name: str, value: str) -> None:
         if self.depth > 0 and self.variables.get(name) != value and not harmless(value):
@@ -308,5 +345,5 @@ class _Reader:
         before, line = self.variables.get(name), value.line if isinstance(value, Word) else 0
         known = before.origin if isinstance(before, _Value) else {}
         held = _Value(value[:MOST], line, *((value.pointer, value.file) if isinstance(value, Word) else ()))
-        held.origin = {part: known.get(part, line) for part in held.split()}
+        held.origin = {part: known.get(part, line) for part in held.split()} if len(held) < MANY else {}
         self.variables[name] = held

@@ -51,7 +51,7 @@ def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
             continue
         for path in _matching(name, root):
             if path.is_dir():
-                for found in _walk(path):
+                for found in sorted(_walk(path)):
                     out.setdefault(found, False)
             else:
                 out[path] = True
@@ -60,13 +60,17 @@ def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
 
 def _matching(name: str, root: Path) -> list[Path]:
     path = root / name
-    if path.exists():
-        return [path]
-    if any(c in name for c in "*?["):
-        pattern = name.removeprefix("./")
-        found = [] if pattern.startswith("/") else sorted(root.glob(pattern))
-        if found:
-            return found
+    try:
+        if path.exists():
+            return [path]
+        if any(c in name for c in "*?["):
+            pattern = name.removeprefix("./")
+            anchor = Path(path.anchor) if pattern.startswith("/") else root
+            found = sorted(anchor.glob(pattern.lstrip("/")))
+            if found:
+                return found
+    except (OSError, ValueError, NotImplementedError):
+        pass  # a name that is too long, a pattern that is none
     raise ChunkcalcError(f"'{name:.200}' does not exist", "PATH", "give files, folders, globs, or - for stdin")
 
 
@@ -92,9 +96,10 @@ def shown(path: Path, root: Path) -> str:
     if str(path) == STDIN:
         return "stdin"
     absolute = Path(os.path.normpath(path.absolute()))
-    if absolute.is_relative_to(root):
-        return PurePosixPath(absolute.relative_to(root)).as_posix()
-    return Path(os.path.relpath(absolute, root)).as_posix()
+    inside = absolute.is_relative_to(root)
+    name = PurePosixPath(absolute.relative_to(root)).as_posix() if inside else os.path.relpath(absolute, root)
+    # Names of files need not be UTF-8; reports are.
+    return os.fsencode(name).decode("utf-8", "replace").replace(os.sep, "/")
 
 
 def read(path: Path, name: str, asked: bool = False) -> Source:

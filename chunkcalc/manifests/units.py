@@ -10,6 +10,8 @@ from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.containers import Box
 from chunkcalc.manifests.shell import run_dry
 
+MOST_STARTS = 300  # of a unit
+
 
 def commands(text: str) -> Iterator[tuple[Box, int | None, int]]:
     """What a unit starts, its GPUs where they are listed, and the line of it.
@@ -33,7 +35,7 @@ def commands(text: str) -> Iterator[tuple[Box, int | None, int]]:
     for key, value, line in settings:
         if key in ("ExecStart", "Exec"):
             starts = [*starts, (value, line)] if value.strip() else []
-    for value, line in starts:
+    for value, line in starts[:MOST_STARTS]:
         words = tuple(_split(value if image else value.lstrip("@-:+!"), line, variables))
         entry = next((tuple(_split(v, at, {})) for key, v, at in settings if key == "Entrypoint"), None)
         box = Box(entry if image else words[:1], words if image else words[1:], image, variables, Configs([]))

@@ -20,7 +20,11 @@ def table(rules: Sequence[Rule]) -> str:
     rules : the rules
     """
     lines = [f"{rule.id}  {rule.kind:<8}  {rule.level:<7}  {rule.title}" for rule in rules]
-    return "\n".join(["rule   class     level    finds", *lines]) + "\n"
+    more = (
+        "An estimate is an error where the limit is missed by more than the error band; what an engine "
+        "refuses is an error; a flag that the newest version lacks is a warning where the version is not stated."
+    )
+    return "\n".join(["rule   class     level    finds", *lines, "", *textwrap.wrap(more, WIDTH)]) + "\n"
 
 
 def page(rule: Rule) -> str:

@@ -31,6 +31,7 @@ def render(report: Report, policy: Unknown = "warn") -> str:
 
 
 def _data(text: str) -> str:
+    text = "".join(c if c.isprintable() or c in "\r\n" else "?" for c in text)
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

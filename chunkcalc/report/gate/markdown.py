@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chunkcalc.gate.check import Report, Unknown
-from chunkcalc.report.gate.words import advice, numbers, sentence, summary, title, unknowns, worst_first
+from chunkcalc.report.gate.words import advice, numbers, sentence, state, summary, title, unknowns, worst_first
 
 if TYPE_CHECKING:
     from chunkcalc.gate.compare import Row
@@ -39,8 +39,8 @@ def render(report: Report, policy: Unknown = "warn", rows: list[Row] | None = No
     if live:
         out += ["<details><summary>Deployments</summary>", "", "| deployment | verdict | numbers |", "|---|---|---|"]
         for each in live[:MOST_ROWS]:
-            verdict = each.verdict or each.status
-            out.append(f"| {_cell(title(each))} | {verdict} | {_cell(numbers(each))} |")
+            place = f"{each.file}:{each.line} {title(each)}"
+            out.append(f"| {_cell(place)} | {state(each)} | {_cell(numbers(each))} |")
         out += ["", "</details>", ""]
     out += [f"To check more: {line}." for line in advice(report.deployments)]
     text = "\n".join(out).rstrip() + "\n"
@@ -59,7 +59,7 @@ def comparison(rows: list[Row]) -> list[str]:
         return ["No deployment changed."]
     out = ["| deployment | TTFT | TPOT | chunk | KV tokens | batch | verdict |", "|---|---|---|---|---|---|---|"]
     out += [f"| {_cell(row.name)} | " + " | ".join(_cell(cell) for cell in row.cells()) + " |" for row in rows]
-    return out
+    return [*out, "", "TPOT is what its limit judges: the longest step where the engine mixes, else the mean."]
 
 
 def _cell(text: str) -> str:

@@ -63,10 +63,15 @@ def _seen(findings: list[Finding]) -> list[int]:
     return out
 
 
+def _artifact(file: str) -> dict[str, str]:
+    """A file of the repository; one outside it has no base."""
+    return {"uri": quote(file)} | ({} if file.startswith("..") else {"uriBaseId": "%SRCROOT%"})
+
+
 def _result(finding: Finding, index: Mapping[str, int], count: int) -> dict[str, Any]:
     location = {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(finding.file), "uriBaseId": "%SRCROOT%"},
+            "artifactLocation": _artifact(finding.file),
             "region": {"startLine": max(1, finding.line)},
         }
     }

@@ -10,7 +10,7 @@ from chunkcalc.gate.check import Report
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.settings import DURATIONS
-from chunkcalc.report.gate.words import advice, numbers, summary, title
+from chunkcalc.report.gate.words import advice, numbers, state, summary, title
 from chunkcalc.units import format_duration
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def _belongs(finding: Finding, each: Deployed, others: list[Deployed]) -> bool:
 
 def _deployment(each: Deployed, findings: list[Finding], verbose: bool) -> list[str]:
     out = [*_wrapped(f"{each.line:>5}  ", title(each), INDENT - 2)]
-    state = each.status if each.status != "evaluated" else each.verdict or "no limits stated"
     detail = numbers(each)
-    out += _wrapped(" " * INDENT, f"{state}{': ' + detail if detail else ''}", INDENT)
+    if each.status != "unknown":
+        out += _wrapped(" " * INDENT, f"{state(each)}{': ' + detail if detail else ''}", INDENT)
     for missing in each.missing:
         label = "unknown  " if each.status == "unknown" else "missing  "
         out += _wrapped(" " * INDENT + label, missing, INDENT + 9)
@@ -118,4 +118,5 @@ def _wrapped(head: str, text: str, indent: int) -> list[str]:
 
 def _printable(line: str) -> str:
     """What a file holds may be anything: no control characters."""
-    return "".join(c if c.isprintable() else "?" for c in line)
+    line = "".join(c if c.isprintable() else "?" for c in line)
+    return " " + line if line.startswith("::") else line  # no command to a CI system either

@@ -8,6 +8,7 @@ from chunkcalc.gate.catalogue import UNKNOWN, Level
 from chunkcalc.gate.check import Report, Unknown
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
+from chunkcalc.gate.settings import DURATIONS
 from chunkcalc.units import format_duration
 
 ORDER: dict[Level, int] = {"error": 0, "warning": 1, "note": 2}
@@ -73,6 +74,21 @@ def title(each: Deployed) -> str:
     return f"{each.name or each.kind or 'process'}: {each.model or 'unknown model'}{gpus}, {engine}{role}"
 
 
+def state(each: Deployed) -> str:
+    """What is to be said of a deployment in a word or two.
+
+    Parameters
+    ----------
+    each : the deployment
+    """
+    if each.status != "evaluated":
+        return each.status
+    if each.refused:
+        return "the engine refuses to start"
+    limited = any(key in each.settings for key in DURATIONS)
+    return each.verdict or ("limits not checked" if limited else "no limits stated")
+
+
 def numbers(each: Deployed) -> str:
     """What users get, in one line; empty where it is not known.
 
@@ -83,7 +99,8 @@ def numbers(each: Deployed) -> str:
     parts = []
     answer = each.answer
     if answer is not None and each.measured:
-        parts.append(f"TTFT {format_duration(answer.expected.ttft_s)}")
+        steps = -(-answer.prompt_tokens // answer.chunk)
+        parts.append(f"TTFT {format_duration(answer.expected.ttft_s)} in {steps:,} step{'s' if steps != 1 else ''}")
         if answer.expected.tpot_s is not None:
             parts.append(f"step {format_duration(answer.expected.step_s)}")
             parts.append(f"mean TPOT {format_duration(answer.expected.tpot_s)}")
@@ -127,9 +144,9 @@ def advice(deployments: Sequence[Deployed]) -> list[str]:
     ----------
     deployments : the deployments
     """
-    live = [each for each in deployments if each.status != "disabled"]
+    live = [each for each in deployments if each.status == "evaluated"]
     out = []
-    if any("ttft" not in each.settings and "tpot" not in each.settings for each in live):
+    if any(not any(key in each.settings for key in DURATIONS) for each in live):
         out.append("state limits (--ttft, --tpot) and a workload (--prompt, --output, --concurrency) to check them")
     elif any("prompt" not in each.settings for each in live):
         out.append("state a workload (--prompt, --output, --concurrency) to check the limits")
