@@ -2,9 +2,9 @@
 
     python benchmarks/write_docs.py [EVIDENCE_FOLDER]
 
-fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, and,
-where the evidence folder is given, the table of docs/accuracy.md. A test holds the answers to what
-the commands print.
+fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, the
+rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md. Tests
+hold the answers to what the commands print, and the rules to the catalogue.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+from chunkcalc.gate.catalogue import rules
+from chunkcalc.report.gate.catalogue import documentation
 
 ROOT = Path(__file__).parent.parent
 MARK = re.compile(r"<!-- answer: (.*?) -->\n")
@@ -37,6 +40,11 @@ def main(arguments: list[str]) -> None:
     for name in ("README.md",):
         path = ROOT / name
         path.write_text(answered(path.read_text()))
+    path = ROOT / "docs" / "gate.md"
+    before, rest = path.read_text(encoding="utf-8").split("<!-- rules -->\n")
+    after = rest.split("<!-- end of rules -->\n")[1]
+    listed = f"<!-- rules -->\n{documentation(rules())}<!-- end of rules -->\n"
+    path.write_text(before + listed + after, encoding="utf-8")
     if arguments:
         import chunk_attention  # noqa: PLC0415 - these need the evidence folder
         import reference_steps  # noqa: PLC0415

@@ -292,7 +292,7 @@ def test_a_comparison_shows_what_changed(tmp_path):
     with contextlib.chdir(tmp_path / "new"):
         asked = Options(paths=("x.sh",), root=tmp_path / "new", settings=settings, today=TODAY)
         rows = compare(base_report("../old", asked), check(asked, lambda: b""))
-        with pytest.raises(ChunkcalcError, match="neither a folder nor a revision"):
+        with pytest.raises(ChunkcalcError, match="no git repository"):
             base_report("no/such/thing", asked)
     (row,) = rows
     assert row.cells()[2] == "960 -> 4,032"

@@ -19,7 +19,10 @@ def table(rules: Sequence[Rule]) -> str:
     ----------
     rules : the rules
     """
-    lines = [f"{rule.id}  {rule.kind:<8}  {rule.level:<7}  {rule.title}" for rule in rules]
+    lines = []
+    for rule in rules:
+        head = f"{rule.id}  {rule.kind:<8}  {rule.level:<7}  "
+        lines += textwrap.wrap(rule.title, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
     more = (
         "An estimate is an error where the limit is missed by more than the error band; what an engine "
         "refuses is an error; a flag that the newest version lacks is a warning where the version is not stated."
