@@ -5,7 +5,8 @@ from datetime import date
 from pathlib import Path
 
 from chunkcalc.gate.check import Options, Report, check_source, merged
-from chunkcalc.gate.settings import Config, Settings, parsed
+from chunkcalc.gate.config import Config
+from chunkcalc.gate.settings import Settings, parsed
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.sources import Source, read
 

@@ -18,8 +18,9 @@ from chunkcalc.gate import baseline
 from chunkcalc.gate.catalogue import rule, rules
 from chunkcalc.gate.check import Options, check
 from chunkcalc.gate.compare import base_report, compare
+from chunkcalc.gate.config import Configs, matches, read_config
 from chunkcalc.gate.exact import hybrid_block
-from chunkcalc.gate.settings import Configs, Settings, matches, parsed, read_config
+from chunkcalc.gate.settings import Settings, parsed
 from chunkcalc.report.gate import github, gitlab, junit, markdown, sarif, text
 from chunkcalc.report.gate import json as as_json
 from tests.manifest_files import TODAY, check_text

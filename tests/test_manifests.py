@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chunkcalc.engines.words import Word
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.check import check_source
-from chunkcalc.gate.settings import Config
+from chunkcalc.gate.config import Config
 from chunkcalc.manifests.expand import arithmetic, kubernetes, text_of, unknown, unknowns
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.launches import TRTLLM_NAMES

@@ -14,13 +14,14 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.bounds import bounds
 from chunkcalc.gate.catalogue import LEVELS
 from chunkcalc.gate.comments import Comment, annotated_settings, comments, lenient
+from chunkcalc.gate.config import Config, Configs
 from chunkcalc.gate.deployed import Deployed, deployed
 from chunkcalc.gate.estimates import estimates
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import exact, misread
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.pools import pools
-from chunkcalc.gate.settings import Config, Configs, Setting, Settings
+from chunkcalc.gate.settings import Setting, Settings
 from chunkcalc.gate.waivers import Waiver, annotated, apply, complaints, configured
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.process import Process

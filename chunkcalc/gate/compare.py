@@ -10,8 +10,8 @@ from pathlib import Path
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.check import Checked, Options, Report, check_source, merged
+from chunkcalc.gate.config import Configs
 from chunkcalc.gate.deployed import Deployed
-from chunkcalc.gate.settings import Configs
 from chunkcalc.manifests.sources import MAX_BYTES, STDIN, SUFFIXES, decode, files, read, shown
 from chunkcalc.units import format_duration
 

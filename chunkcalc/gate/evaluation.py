@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,12 +11,13 @@ from typing import Any
 from chunkcalc.answer import Answer
 from chunkcalc.capacity import Capacity, capacity
 from chunkcalc.case import Case, resolve
-from chunkcalc.catalog import Found, load_hardware, load_model
-from chunkcalc.engines.command import arguments, model_name
+from chunkcalc.catalog import Found, load_hardware
+from chunkcalc.engines.command import Command, arguments, model_name, read
 from chunkcalc.engines.grammar import Arguments
-from chunkcalc.engines.reading import Reading
+from chunkcalc.engines.reading import Reading, Target
 from chunkcalc.engines.tables import Table, table
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.gate.facts import about_model, gpu_of, model_of
 from chunkcalc.gate.settings import Settings
 from chunkcalc.inspection import Inspection, inspect_command
 from chunkcalc.manifests.process import Process
@@ -60,7 +60,7 @@ class Evaluation:
 
     def __init__(self, process: Process, settings: Settings) -> None:
         self.process, self.settings = process, settings
-        self.missing = [told for told in process.problems if not (settings.get("model") and _about_model(told))]
+        self.missing = [told for told in process.problems if not (settings.get("model") and about_model(told))]
         self.given: Arguments | None = None
         self.table: Table | None = None
         self.inspection: Inspection | None = None
@@ -92,8 +92,7 @@ class Evaluation:
         except ChunkcalcError as error:
             self.missing.append(str(error))
             return
-        self._resolve_model(model_name(command, self.given))
-        self._resolve_gpu()
+        self._resolve(model_name(command, self.given))
         if self.model is not None and self.hardware is not None and not self.missing:
             self.inspection = inspect_command(
                 command, self.table, self.model.record, self.hardware.record, "server", self.given
@@ -105,63 +104,14 @@ class Evaluation:
         else:
             self.reading = self._whatever()
 
-    def _resolve_model(self, written: str) -> None:
-        process = self.process
-        names = [str(n) for n in process.model]
-        served = self.given.value("served_model_name") if self.given is not None else None
-        served_names = list(served) if isinstance(served, (tuple, list)) else [served] if served else []
-        given = self.settings.get("model")
-        candidates = [given] if given else [written, *names, *(str(n) for n in served_names)]
-        open_names = [name for name in candidates if name and not name.startswith(("/", ".")) and "://" not in name]
-        self.model_as_written = None if given else next(iter(open_names), written or None)
-        problem = ""
-        for name in [*candidates, *_tail(written)]:
-            path = name.startswith(("/", "./", "../")) or "://" in name or name.endswith((".toml", ".json"))
-            if not name or (path and name != given):
-                continue
-            try:
-                self.model = load_model(name)
-                self.model_as_written = written or name if given else name
-                return
-            except ChunkcalcError as error:
-                problem = problem or (error.what if name in candidates else "")
-        if any(_about_model(told) for told in self.missing):
-            return  # said already, with the variable's name
-        known = [name for name in candidates if name]
-        if not known:
-            problem = "the model is not named"
-        elif not problem:
-            problem = f"the model is behind a path ({known[0]:.80})"
-        self.missing.append(f"model: {problem}; name one with --model, chunkcalc/model or {_CONFIG}")
-
-    def _resolve_gpu(self) -> None:
-        given = self.settings.get("gpu")
-        if given:
-            try:
-                self.hardware = load_hardware(given)
-            except ChunkcalcError as error:
-                self.missing.append(f"gpu: {error.what}; {error.hint}")
-            return
-        found: dict[str, Found] = {}
-        unknown = []
-        for name in self.process.gpu:
-            try:
-                device = load_hardware(str(name)) if not name.endswith(".toml") else None
-            except ChunkcalcError:
-                unknown.append(str(name))
-                continue
-            if device is not None:
-                found.setdefault(device.record.id, device)
-        slices = [device for key, device in found.items() if "-mig-" in key]
-        if len(found) == 1 or slices:
-            self.hardware = slices[0] if slices else next(iter(found.values()))
-            return
-        problem = "the GPU type is not stated"
-        if found:
-            problem = f"the GPU may be {' or '.join(found)}"
-        elif unknown:
-            problem = f"'{unknown[0]:.60}' names no GPU that is known"
-        self.missing.append(f"gpu: {problem}; name it with --gpu, chunkcalc/gpu or {_CONFIG}")
+    def _resolve(self, named: str) -> None:
+        """Model and GPU, and what is missing of them."""
+        model = model_of(self.process, self.given, named, self.settings.get("model"))
+        gpu = gpu_of(self.process, self.settings.get("gpu"))
+        self.model, self.model_as_written, self.hardware = model.found, model.written, gpu.found
+        if model.missing and not any(about_model(told) for told in self.missing):
+            self.missing.append(model.missing)
+        self.missing += [gpu.missing] if gpu.missing else []
 
     def _whatever(self) -> Reading | None:
         """What the arguments mean whatever the model or the GPU is: what two extremes have in common."""
@@ -387,26 +337,8 @@ class Evaluation:
         return {"gpus": f"{gpus} x {gpu}", "model": self.model.record.id if self.model is not None else "?"}
 
 
-_CONFIG = "chunkcalc.toml"
-
-
-def _reading(command: Any, found: Table, gpu: Hardware, length: int, given: Arguments | None) -> Reading | None:
-    from chunkcalc.engines.command import read  # noqa: PLC0415
-    from chunkcalc.engines.reading import Target  # noqa: PLC0415
-
+def _reading(command: Command, found: Table, gpu: Hardware, length: int, given: Arguments | None) -> Reading | None:
     try:
         return read(command, found, Target(gpu, length, "server", command.environment), given)
     except ChunkcalcError:
         return None
-
-
-def _about_model(problem: str) -> bool:
-    return re.match(r"(the model|--model|--model-path) is ", problem) is not None
-
-
-def _tail(path: str) -> Iterator[str]:
-    """The last parts of a path, which often are a model's name."""
-    parts = [part for part in re.split(r"[/\\]", path) if part]
-    if "/" in path and len(parts) > 1 and (path.startswith(("/", "."))):
-        yield "/".join(parts[-2:])
-        yield parts[-1]

@@ -9,8 +9,9 @@ from datetime import date
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.catalogue import rule
+from chunkcalc.gate.config import ConfigWaiver, matches
 from chunkcalc.gate.finding import Finding, Fix
-from chunkcalc.gate.settings import ConfigWaiver, matches, parse_date
+from chunkcalc.gate.settings import parse_date
 from chunkcalc.manifests.process import Process
 
 

@@ -1,0 +1,105 @@
+"""Which model and which GPU a process has: the first name that is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from chunkcalc.catalog import Found, load_hardware, load_model
+from chunkcalc.engines.grammar import Arguments
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.manifests.process import Process
+
+WHERE = "chunkcalc.toml"
+
+
+class Fact(NamedTuple):
+    """What was found, as it is written, and what is missing where nothing was."""
+
+    found: Found | None
+    written: str | None = None
+    missing: str = ""
+
+
+def model_of(process: Process, arguments: Arguments | None, named: str, given: str | None) -> Fact:
+    """The model of a process.
+
+    Parameters
+    ----------
+    process : as found
+    arguments : of its command
+    named : the model as the command names it; empty where it does not
+    given : as a setting names it, which counts before all others
+    """
+    served = arguments.value("served_model_name") if arguments is not None else None
+    others = list(served) if isinstance(served, (tuple, list)) else [served] if served else []
+    names = [name for name in (named, *map(str, process.model), *map(str, others)) if name]
+    candidates = [given] if given else names
+    written = next((name for name in names if not _is_path(name)), named or None)
+    problem = ""
+    for name in [*candidates, *_tail(named)]:
+        if _is_path(name) and name != given:
+            continue
+        try:
+            return Fact(load_model(name), (named or name) if given else name)
+        except ChunkcalcError as error:
+            problem = problem or (error.what if name in candidates else "")
+    if not problem:
+        problem = f"the model is behind a path ({candidates[0]:.80})" if candidates else "the model is not named"
+    return Fact(None, written, f"model: {problem}; name one with --model, chunkcalc/model or {WHERE}")
+
+
+def _is_path(name: str) -> bool:
+    return name.startswith(("/", "./", "../")) or "://" in name or name.endswith((".toml", ".json"))
+
+
+def _tail(path: str) -> Iterator[str]:
+    """The last parts of a path, which often are a model's name."""
+    parts = [part for part in re.split(r"[/\\]", path) if part]
+    if len(parts) > 1 and path.startswith(("/", ".")):
+        yield "/".join(parts[-2:])
+        yield parts[-1]
+
+
+def gpu_of(process: Process, given: str | None) -> Fact:
+    """The GPU type of a process.
+
+    Parameters
+    ----------
+    process : as found
+    given : as a setting names it, which counts before all others
+    """
+    if given:
+        try:
+            return Fact(load_hardware(given), given)
+        except ChunkcalcError as error:
+            return Fact(None, given, f"gpu: {error.what}; {error.hint}")
+    found: dict[str, Found] = {}
+    unknown = []
+    for name in process.gpu:
+        try:
+            if not name.endswith(".toml"):
+                device = load_hardware(str(name))
+                found.setdefault(device.record.id, device)
+        except ChunkcalcError:
+            unknown.append(str(name))
+    slices = [device for key, device in found.items() if "-mig-" in key]
+    if len(found) == 1 or slices:
+        return Fact(slices[0] if slices else next(iter(found.values())))
+    problem = "the GPU type is not stated"
+    if found:
+        problem = f"the GPU may be {' or '.join(found)}"
+    elif unknown:
+        problem = f"'{unknown[0]:.60}' names no GPU that is known"
+    return Fact(None, None, f"gpu: {problem}; name it with --gpu, chunkcalc/gpu or {WHERE}")
+
+
+def about_model(problem: str) -> bool:
+    """Whether a problem says already that the model is not known.
+
+    Parameters
+    ----------
+    problem : the sentence
+    """
+    return re.match(r"(the model|--model|--model-path) is ", problem) is not None

@@ -1,0 +1,136 @@
+"""What to write instead of what an engine refuses, or reads otherwise than it looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.finding import Fix
+
+
+def fix_for(number: str, found: Evaluation, word: str, message: str) -> Fix | None:
+    """What to write instead of what an engine refuses or reads otherwise; None where it is not one thing.
+
+    Parameters
+    ----------
+    number : of the rule in the plan's lists
+    found : the deployment
+    word : the cause
+    message : the engine's remark
+    """
+    make_fix = _FIXES.get(number)
+    return make_fix(found, word, message) if make_fix is not None else None
+
+
+def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None:
+        return None
+    return Fix(text=f"leave chunked prefill on, or --max-num-batched-tokens {found.reading.max_model_len}",
+               flag=found.word("enable_chunked_prefill"))  # fmt: skip
+
+
+def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None:
+        return None
+    flag = "--max_batch_size" if found.reading.table.engine == "trtllm" else "--max-num-seqs"
+    value = str(max(1, found.reading.budget // (2 * (1 + found.reading.draft_tokens))))  # half is left for prompts
+    return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
+
+
+def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
+    flag, equals, _ = word.partition("=")
+    if equals and "takes no value" in message:
+        off = word.lower().endswith(("false", "0"))
+        text = f"--no-{flag.removeprefix('--')}" if off else flag
+        return Fix(text=f"write {text}", flag=flag, value=text)
+    if word.lower() in ("true", "false"):
+        return Fix(text="write --no-... for false, the bare flag for true", flag=word)
+    options = found.table.options() if found.table is not None else {}
+    near = get_close_matches(flag.lstrip("-").replace("_", "-"), options, n=1, cutoff=0.8)
+    if near and found.table is not None and not found.table.span(flag):
+        return Fix(text=f"did you mean --{near[0]}?", flag=flag)
+    return Fix(text=f"remove {flag or 'it'}", flag=flag)
+
+
+def _two_words(found: Evaluation, word: str, message: str) -> Fix | None:
+    path = word.partition("=")[2]
+    return Fix(text=f"two words: --config {path}", flag="--config", value=path)
+
+
+def _plain_number(found: Evaluation, word: str, message: str) -> Fix | None:
+    match = re.search(r"(--[\w-]+) (\d+)([kKmMgG]i?)", message)
+    if not match:
+        return None
+    factor = {"k": 2**10, "m": 2**20, "g": 2**30}[match[3][0].lower()]
+    value = str(int(match[2]) * factor)
+    return Fix(text=f"{match[1]} {value}", flag=match[1], value=value)
+
+
+def _draft_room(found: Evaluation, word: str, message: str) -> Fix | None:
+    """The three flags that draft slots tie together."""
+    match = re.search(r"(\d+) draft (?:slots|tokens) for (?:each of )?([\d,]+) requests", message)
+    if match is None:
+        return None
+    value = str(int(match[1]) * int(match[2].replace(",", "")) + 2048)
+    return Fix(text=f"--max-num-batched-tokens {value}, or lower --max-num-seqs or num_speculative_tokens",
+               flag="--max-num-batched-tokens", value=value)  # fmt: skip
+
+
+def _room_for_prompts(found: Evaluation, word: str, message: str) -> Fix | None:
+    """Decodes that fill the budget: half of it for them, half for prompts."""
+    reading = found.reading
+    if reading is None or "running decodes" not in message:
+        return None
+    flag = {"sglang": "--max-running-requests", "trtllm": "--max_batch_size"}.get(
+        reading.table.engine, "--max-num-seqs"
+    )
+    value = str(max(1, reading.budget // (2 * (1 + reading.draft_tokens))) * reading.parallelism.dp)
+    return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
+
+
+def _whole_pages(found: Evaluation, word: str, message: str) -> Fix | None:
+    match = re.search(r"chunk of ([\d,]+).*--page-size (\d+)", message)
+    if not match:
+        return None
+    size, page = int(match[1].replace(",", "")), int(match[2])
+    value = max(page, size // page * page) * (found.reading.parallelism.dp if found.reading is not None else 1)
+    return Fix(text=f"--chunked-prefill-size {value}", flag="--chunked-prefill-size", value=str(value))
+
+
+def _written_out(found: Evaluation, word: str, message: str) -> Fix | None:
+    match = re.search(r"is read as (--[\w-]+)", message)
+    return Fix(text=f"write {match[1]}", flag=word.partition("=")[0], value=match[1]) if match else None
+
+
+def _negative(found: Evaluation, word: str, message: str) -> Fix | None:
+    name = word.replace("_", "-")
+    return Fix(text=f"--no-{name} on the command line instead", flag=word, value=f"--no-{name}")
+
+
+def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
+    tokens = found.inspection.kv_tokens if found.inspection is not None else None
+    if not tokens or found.reading is None or tokens >= found.reading.max_model_len:
+        return None
+    value = max(1, tokens // found.reading.parallelism.dp // 1024 * 1024)
+    flag = {"sglang": "--context-length", "trtllm": "--max_seq_len"}.get(found.reading.table.engine, "--max-model-len")
+    return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
+
+
+def _more_gpus(found: Evaluation, word: str, message: str) -> Fix | None:
+    if found.reading is None:
+        return None
+    parallelism = found.reading.parallelism
+    shared = found.reading.table.engine != "vllm"  # attention ranks share the group's GPUs
+    tp = parallelism.tp * (parallelism.dp if shared else 1) * 2
+    flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(found.reading.table.engine, "--tensor-parallel-size")
+    return Fix(text=f"{flag} {tp}, or lighter weights", flag=flag, value=str(tp))
+
+
+_FIXES: dict[str, Callable[[Evaluation, str, str], Fix | None]] = {
+    "E01": _raise_budget, "E02": _fewer_requests, "E03": _remove, "E04": _two_words, "E05": _plain_number,
+    "E10": _draft_room, "E07": _whole_pages, "E15": _written_out, "E17": _negative, "E19": _shorter,
+    "E20": _more_gpus,
+    "E25": _room_for_prompts,
+}  # fmt: skip
