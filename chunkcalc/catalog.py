@@ -145,23 +145,30 @@ def sliced(hardware: Hardware, part: Slice) -> Hardware:
 
 
 def with_link(hardware: Hardware, bandwidth: float, latency: float | None) -> Hardware:
-    """The GPU behind another link; measured all-reduces scale with its bandwidth.
+    """The GPU behind another link.
+
+    A bandwidth alone is the link's own: measured all-reduces scale with it. With a latency it is
+    what a transfer was measured to reach: an all-reduce of n GPUs then moves 2 (n - 1) / n of its
+    message at that speed.
 
     Parameters
     ----------
     hardware : the GPU
     bandwidth : one way per GPU [byte/s]
-    latency : of a message [s]; None keeps the measured one
+    latency : of a message [s]; None where it was not measured
 
     Returns
     -------
     the GPU with that link
     """
-    ratio = bandwidth / hardware.link.bandwidth
-    allreduce = {
-        n: Allreduce(fit.latency if latency is None else latency, fit.bandwidth * ratio, fit.ramp / ratio)
-        for n, fit in hardware.allreduce.items()
-    }
+    if latency is None:
+        ratio = bandwidth / hardware.link.bandwidth
+        allreduce = {
+            n: Allreduce(fit.latency, fit.bandwidth * ratio, fit.ramp / ratio) for n, fit in hardware.allreduce.items()
+        }
+    else:
+        groups = [n for n in hardware.allreduce if n > 1] or [2, 4, 8]
+        allreduce = {n: Allreduce(latency, bandwidth * n / (2 * (n - 1)), 0.0) for n in groups}
     link = replace(hardware.link, bandwidth=bandwidth, latency=latency or hardware.link.latency)
     return replace(hardware, link=link, allreduce=allreduce)
 

@@ -115,6 +115,32 @@ def test_a_rate_gives_the_batch_by_little_s_law():
     assert each.batch == pytest.approx(4 * 499 * each.answer.expected.tpot_s, abs=1.5)
 
 
+RISING = {
+    "trtllm": (
+        "cat > o.yaml <<END\nenable_chunked_prefill: true\nEND\ntrtllm-serve meta-llama/Llama-3.1-8B-Instruct --max_num_tokens "
+        "256 --max_batch_size 256 --max_seq_len 16384 --extra_llm_api_options o.yaml\n",
+        {"prompt": "2000", "output": "100", "ttft": "300ms", "tpot": "15ms", "itl": "50ms"},
+    ),
+    "sglang": (
+        "sglang serve --model-path meta-llama/Llama-3.1-8B-Instruct --context-length 16384 --chunked-prefill-size 256 "
+        "--enable-mixed-chunk\n", {"prompt": "8000", "output": "20", "ttft": "4s", "tpot": "60ms", "itl": "150ms"},
+    ),
+    "vllm": (SLOW, {"prompt": "4000", "output": "500", "ttft": "2s", "tpot": "50ms"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RISING)
+def test_more_load_never_opens_a_gate_that_less_load_shuts(name):
+    script, settings = RISING[name]
+    shut = [
+        check_text(script, gpu="l40s" if name == "sglang" else "h100-sxm", concurrency=str(n), **settings).fails(
+            "error", "warn"
+        )
+        for n in (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 100, 150, 220)
+    ]
+    assert shut == sorted(shut)
+
+
 def test_sources_of_settings_in_their_order(tmp_path):
     manifest = tmp_path / "deploy" / "x.yaml"
     manifest.parent.mkdir()

@@ -207,7 +207,45 @@ def test_a_variable_of_one_branch_is_not_known():
     report = check_text(
         "if [ -n $Q ]; then B=4096; fi\nvllm serve Qwen/Qwen3-8B --max-num-batched-tokens $B\n", gpu="h100"
     )
-    assert report.deployments[0].missing == ("--max-num-batched-tokens is $B, which is not set in this file",)
+    assert report.deployments[0].missing == ("--max-num-batched-tokens is $B: not known from this file",)
+
+
+SMALL = {
+    # an unknown number inside JSON is not known; it is no mistake of the file
+    "json.sh": ("vllm serve Qwen/Qwen3-8B --speculative-config \"{\\\"num_speculative_tokens\\\": $M}\"\n",
+                [("vllm", "unknown", 1)]),
+    "array.sh":
+        ('CMD=(\n  vllm serve Qwen/Qwen3-8B \\\n  --max-num-seqs 8\n)\n"${CMD[@]}"\n', [("vllm", "evaluated", 1)]),
+    "branch.sh":
+        ("A=()\nif [ x ]; then A=(--max-num-batched-tokens 1024); fi\nvllm serve Qwen/Qwen3-8B \"${A[@]}\"\n",
+                  [("vllm", "unknown", 1)]),
+    "eval.sh":
+        ('E=""\neval "exec vllm serve Qwen/Qwen3-8B --max-num-batched-tokens 4096 $E"\n', [("vllm", "evaluated", 1)]),
+    "empty.yaml": ("image: vllm/vllm-openai:v0.11.0\nargs: [--model=Qwen/Qwen3-8B, '--max-num-batched-tokens=']\n",
+                   [("vllm", "evaluated", 1)]),
+    "dashes.yaml":
+        ("image: vllm/vllm-openai:v0.11.0\ncommand: [/bin/bash, -lc, --]\nargs: [vllm serve Qwen/Qwen3-8B]\n",
+                    [("vllm", "evaluated", 1)]),
+    "opaque.yaml": ("image: vllm/vllm-openai:v0.11.0\ncommand: [/usr/local/bin/run.sh]\n", [(None, "unknown", 1)]),
+    "pairs.yaml": ("image: vllm/vllm-openai:v0.9.0\nargs: [--model=Qwen/Qwen3-8B, --limit-mm-per-prompt, image=10]\n",
+                   [("vllm", "evaluated", 1)]),
+    "devices.yaml": ("services: {v: {image: 'vllm/vllm-openai:v0.10.0', command: --model Qwen/Qwen3-8B -tp 2, deploy: "
+                     "{resources: {reservations: {devices: [{device_ids: ['0,1']}]}}}}}\n", [("vllm", "evaluated", 2)]),
+    "kaito.yaml": ("apiVersion: kaito.sh/v1beta1\nkind: Workspace\nresource: {count: 2, instanceType: "
+                   "Standard_NC48ads_A100_v4}\ninference: {preset: {name: llama-3.3-70b-instruct}}\n",
+                   [("vllm", "evaluated", 4)]),
+    "booster.yaml": ("kind: ModelBooster\nspec: {backend: {modelURI: 'hf://Qwen/Qwen3-8B', workers: [{type: prefill, "
+                     "image: 'x/vllm-openai:v0.10.0', config: {max-num-batched-tokens: 4096}}, {type: decode}]}}\n",
+                     [("vllm", "evaluated", 1), ("vllm", "evaluated", 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_shapes(name):
+    text, wanted = SMALL[name]
+    report = check_text(text, name, gpu="h100")
+    assert [(each.engine, each.status, each.gpus or 1) for each in report.deployments] == wanted
+    assert not [finding for finding in report.findings if finding.level == "error"]
 
 
 def mutated(text, rng):

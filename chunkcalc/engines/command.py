@@ -115,9 +115,12 @@ def version_of_image(image: str) -> str:
     path, _, tag = image.partition("@")[0].rpartition(":")
     if not path or "/" in tag or "lmcache" in path or engine_of(image) is None:
         return ""
-    named = re.search(r"(?:vllm|sglang)[_-]v?(\d+\.\d+[\w.]*)", tag)
-    match = re.match(r"v?(\d+(?:\.\d+){1,3}(?:[.-]?(?:post|rc|dev|a|b)\d+)*)", named[1] if named else tag)
-    return match[1] if match else ""
+    number = r"(\d+(?:\.\d+){1,3}(?:[.-]?(?:post|rc|dev|a|b)\d+)*)"
+    for pattern in (rf"(?:vllm|sglang)[_-]v?{number}", rf"^v?{number}", rf"[-_]v{number}"):
+        match = re.search(pattern, tag)
+        if match:
+            return match[1]
+    return ""
 
 
 def engine_of(word: str) -> str | None:

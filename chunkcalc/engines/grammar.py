@@ -87,6 +87,8 @@ class Grammar:
     prefixes : a unique beginning of a name will do
     dotted : `--json-option.key value` sets a key of a JSON option
     pairs : `--disable-x` undoes `--enable-x`
+    empty : a number that is left empty, as in `--x=`, is not given
+    loose : a JSON option takes `a=1,b=2` as well
     """
 
     options: Mapping[str, str]
@@ -96,6 +98,8 @@ class Grammar:
     prefixes: bool = True
     dotted: bool = False
     pairs: bool = False
+    empty: bool = False
+    loose: bool = False
 
 
 def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
@@ -216,6 +220,10 @@ def _store(
     if not taken and kind not in ("switch", "bool", "boolvalue") and not kind.endswith("?"):
         out.refuse("E21", f"{flag} needs a value", flag)
         return
+    if grammar.empty and taken == [""] and kind.rstrip("?") in ("int", "human", "float", "auto"):
+        return
+    if grammar.loose and kind.startswith("json") and re.fullmatch(r"\w+=\w+(,\w+=\w+)*", text):
+        taken = [json.dumps({k: int(v) if v.isdigit() else v for k, v in (p.split("=") for p in text.split(","))})]
     try:
         value = value_of(kind.rstrip("?"), taken, positive, grammar.human)
     except ValueError as error:

@@ -120,6 +120,9 @@ def _parallelism(values: Values) -> Parallelism:
     if tp % ranks:
         values.refuse("E23", f"{ranks} attention ranks do not divide --tp-size {tp}", "dp_size", "attn_dp_size")
         ranks = 1
+    backend = str(values.arguments.value("moe_a2a_backend") or "")
+    if backend in ("deepep", "mooncake") and ep != tp:
+        ep = values.derive("ep_size", tp, f"all GPUs with --moe-a2a-backend {backend}")
     if tp % ep:
         values.refuse("E23", f"--ep-size {ep} does not divide --tp-size {tp}", "ep_size")
         ep = 1

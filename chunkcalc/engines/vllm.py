@@ -43,7 +43,7 @@ def grammar(table: Table) -> Grammar:
     """
     return Grammar(
         options=table.options(), aliases=table.aliases(), human=HUMAN,
-        dotted=table.since("0.9.0"), pairs=table.since("0.33.0"),
+        dotted=table.since("0.9.0"), pairs=table.since("0.33.0"), empty=True, loose=not table.since("0.10.0"),
     )  # fmt: skip
 
 

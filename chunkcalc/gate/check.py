@@ -180,9 +180,13 @@ def check_source(source: Source, options: Options, config: Config, relative: str
     said, waivers = comments(source.text or "", source.path)
     evaluations: list[Evaluation] = []
     findings: list[Finding] = []
+    begins = {line for process in processes for line in (process.line, process.command_line)}
+    for waiver in waivers:
+        if waiver.head and not begins & set(waiver.lines):
+            waiver.lines = ()
     for index, process in enumerate(processes):
         following = next((other.line for other in processes[index + 1 :] if other.line > process.line), None)
-        inline = _in_reach(said, process.line, following)
+        inline = _in_reach(said, process, following, begins)
         notes, wrong = annotated_settings(process.notes, f"annotation {process.file}:{_first_line(process)}")
         own, late = annotated(process)
         waivers += [w for w in own if (w.rule, w.line) not in {(v.rule, v.line) for v in waivers}]
@@ -204,13 +208,18 @@ def _first_line(process: Process) -> int:
     return min((word.line for word in process.notes.values()), default=process.line)
 
 
-def _in_reach(said: Sequence[Comment], begin: int, following: int | None) -> dict[str, Setting]:
-    """What comments say of a process: those above it, then those on its own lines."""
-    out: dict[str, Setting] = {}
+def _in_reach(said: Sequence[Comment], process: Process, following: int | None, begins: set[int]) -> dict[str, Setting]:
+    """What comments say of a process: those above it, those right above it further in, those on its own lines."""
+    own, out = {process.line, process.command_line}, dict[str, Setting]()
     for comment in said:
-        above = comment.line <= begin and (comment.alone or begin == comment.line)
-        inside = not comment.alone and begin <= comment.line and (following is None or comment.line < following)
-        if above or inside:
+        near = {comment.target, comment.target + 1} if comment.target else set()
+        if comment.alone:
+            meant = comment.line <= process.line
+        elif near & begins:
+            meant = bool(near & own)
+        else:
+            meant = process.line <= comment.line and (following is None or comment.line < following)
+        if meant:
             out |= comment.settings
     return out
 

@@ -21,12 +21,14 @@ class Comment:
 
     line : where it stands
     alone : on a line of its own, at its beginning: it holds for what follows; else for what it stands in
+    target : line of what follows it, for one on a line of its own; 0 for others
     settings : what it states
     problems : what cannot be read of it
     """
 
     line: int
     alone: bool
+    target: int
     settings: Mapping[str, Setting]
     problems: tuple[str, ...]
 
@@ -58,28 +60,33 @@ def comments(text: str, file: str) -> tuple[list[Comment], list[Waiver]]:
             except ChunkcalcError as error:
                 problems.append(str(error))
             reach = _reach(lines, number, alone)
+            head = alone and all(not above.strip() or above.lstrip().startswith("#") for above in lines[:number])
             waivers += [
-                Waiver(name.strip().upper(), reason, day, "comment", file, number, reach) for name in ignored.split(",")
+                Waiver(name.strip().upper(), reason, day, "comment", file, number, reach, head=head)
+                for name in ignored.split(",")
             ]
         settings, wrong = lenient(given, f"comment {where}")
-        out.append(Comment(number, line.startswith("#"), settings, (*problems, *wrong)))
+        target = _following(lines, number) if alone else 0
+        out.append(Comment(number, line.startswith("#"), target, settings, (*problems, *wrong)))
     return out, waivers
 
 
 def _reach(lines: list[str], number: int, alone: bool) -> tuple[int, ...]:
-    """The lines that a waiver is about: its own; the flag's above a list item that is its value; alone, the
-    next ones; at the head of the file, all.
-    """
+    """The lines that a waiver is about: its own, and the flag's above an item that is a value; alone, what follows."""
     if not alone:
         value = re.match(r"\s*-\s+[\"']?[^-\s\"']", lines[number - 1])
         return (number - 1, number) if value else (number,)
-    if all(not line.strip() or line.lstrip().startswith("#") for line in lines[:number]):
-        return ()
+    following = _following(lines, number)
+    # A deployment begins at its first key, which may stand below its name.
+    return (number, following, following + 1)
+
+
+def _following(lines: list[str], number: int) -> int:
+    """The next line that is neither blank nor a comment."""
     following = number
     while following < len(lines) and (not lines[following].strip() or lines[following].lstrip().startswith("#")):
         following += 1
-    # A deployment begins at its first key, which may stand below its name.
-    return (number, following + 1, following + 2)
+    return following + 1
 
 
 def _pairs(text: str) -> tuple[dict[str, str], list[str]]:

@@ -122,7 +122,7 @@ def _counterparts(folder: Path, options: Options) -> list[tuple[str, Path]]:
         candidates = (folder / inside, folder / name, folder / here.name, folder)
         found = next((path for path in candidates if path.exists() and path.is_dir() == here.is_dir()), None)
         if found is not None:
-            out.append((name, found))
+            out.append((name, found.resolve()))
     if not out:
         hint = "give a folder that holds the same files, or a git revision"
         raise ChunkcalcError(f"'{folder}' holds none of the paths", "--diff", hint)

@@ -116,7 +116,7 @@ def deployed(found: Evaluation) -> Deployed:
     judged = found.case is not None
     answer, steps = (found.answer, _steps(found)) if judged else (None, None)
     named = process.gpu[0] if process.gpu else None
-    wanted = parallelism.gpus if parallelism is not None else None
+    wanted = parallelism.gpus if parallelism is not None and None not in _degrees(found).values() else None
     version = found.table.version if found.table is not None and found.version_known else None
     return Deployed(
         file=process.file, document=process.document, pointer=process.pointer, line=process.line, name=process.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from chunkcalc.answer import OVERLOADED, Answer
 from chunkcalc.gate.catalogue import Level
@@ -85,16 +86,28 @@ def _setting(found: Evaluation, better: Answer) -> Fix:
     flag = budget_flag(found)
     tpot = f", {format_duration(better.expected.step_s)} a step" if better.expected.tpot_s is not None else ""
     gives = f"TTFT {format_duration(better.expected.ttft_s)}{tpot}"
-    return Fix(text=f"{flag} {value}{_chunking_on(found, better)} gives {gives}", flag=flag, value=str(value))
+    also = [*_chunking_on(found, better), *_fewer_running(found, better)]
+    more = "".join(f" with {name}{' ' + content if content else ''}" for name, content in also)
+    return Fix(text=f"{flag} {value}{more} gives {gives}", flag=flag, value=str(value), also=tuple(also))
 
 
-def _chunking_on(found: Evaluation, better: Answer) -> str:
+def _chunking_on(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
     """A budget below the prompt needs chunked prefill, which TensorRT-LLM leaves off."""
     assert found.reading is not None
     switch = found.reading.values.get("enable_chunked_prefill")
     if switch is None or switch.value or better.budget >= better.workload.prompt:
-        return ""
-    return " with enable_chunked_prefill: true" if found.reading.table.engine == "trtllm" else " with chunked prefill"
+        return []
+    trtllm = found.reading.table.engine == "trtllm"
+    return [("enable_chunked_prefill:", "true")] if trtllm else [("--enable-chunked-prefill", "")]
+
+
+def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
+    """vLLM refuses a budget below its limit of requests."""
+    reading = found.reading
+    assert reading is not None
+    if reading.table.engine != "vllm" or better.budget >= reading.max_num_seqs:
+        return []
+    return [("--max-num-seqs", str(max(found.load.batch, better.budget // 2)))]
 
 
 def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
@@ -103,8 +116,8 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     ratios = view.ratios(answer.chunk)
     missed = {name: ratio for name, ratio in ratios.items() if ratio < 1}
     better = found.retuned if missed or answer.verdict == OVERLOADED else None
-    if answer.verdict == OVERLOADED and not bound:
-        yield _overloaded(found, answer, view)
+    if not bound:
+        yield from _overloaded(found, answer, view)
     stalls = found.reading is not None and found.reading.composition != "mixed" and not found.reading.interval
     for name, ratio in sorted(missed.items(), key=lambda item: item[1]):
         if name == "itl" and stalls:
@@ -172,17 +185,25 @@ def _fewer(found: Evaluation) -> str:
     return f"at most {most} requests at once per replica" if most else "more replicas or GPUs"
 
 
-def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Finding:
-    """An error where even without a reserve the steps cannot carry the prompts that must come."""
+def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Finding]:
+    """W10: an error where even limits that are missed by their whole error band leave no steady state."""
     service = view.expected
     best = last([view.memory_rule(), *view.latency_limits(service)], 1, view.longest_chunk)
-    busy = service.utilisation(best) if best is not None else answer.utilisation
-    needed = ""
-    if service.mixed and best is not None:
-        needed = f": {service.balance:,.0f} prompt tokens a step, the limits leave {best:,}"
-    return make(found, "W10", f"{found.load.batch} requests that decode at once finish faster than new prompts can be "
-                f"processed within the limits on {found.names()['gpus']}{needed}",
-                level="error" if busy >= 1 else "warning", fix=Fix(text=_fewer(found)), size=busy)  # fmt: skip
+    tpot_band, ttft_band = view.bands
+    longer = {"tpot": 1 + tpot_band, "itl": 1 + tpot_band, "ttft": 1 + ttft_band}
+    slo = {name: getattr(view.slo, name) for name in longer}
+    relaxed = replace(view, slo=replace(view.slo, **{n: v * longer[n] for n, v in slo.items() if v is not None}))
+    widest = last([view.memory_rule(), *relaxed.latency_limits(service)], 1, view.longest_chunk)
+    hopeless = widest is not None and service.utilisation(widest) >= 1
+    if answer.verdict != OVERLOADED and not hopeless:
+        return
+    needed, chunk = "", best or widest
+    if service.mixed and chunk is not None:
+        needed = f": {service.balance:,.0f} prompt tokens a step, the limits leave {chunk:,}"
+    yield make(found, "W10", f"{found.load.batch} requests that decode at once finish faster than new prompts can be "
+               f"processed within the limits on {found.names()['gpus']}{needed}",
+               level="error" if hopeless else "warning", fix=Fix(text=_fewer(found)),
+               size=service.utilisation(chunk) if chunk is not None else answer.utilisation)  # fmt: skip
 
 
 def _lost_rate(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Finding]:
@@ -250,7 +271,7 @@ def _unstall(found: Evaluation) -> Fix:
     assert found.reading is not None
     value = mixing.budget * found.reading.parallelism.dp
     return Fix(text=f"--enable-mixed-chunk with --chunked-prefill-size {value} gives {gives}",
-               flag="--enable-mixed-chunk")  # fmt: skip
+               flag="--enable-mixed-chunk", also=(("--chunked-prefill-size", str(value)),))  # fmt: skip
 
 
 def _default(found: Evaluation) -> Iterator[Finding]:

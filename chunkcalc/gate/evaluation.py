@@ -180,11 +180,18 @@ class Evaluation:
             "tp": parallelism.tp, "pp": parallelism.pp, "ep": parallelism.ep, "attention_dp": parallelism.dp,
             "weights": reading.weights, "kv": reading.kv, "draft_tokens": reading.draft_tokens,
             "prefix_hit": settings.get("prefix-hit") or 0.0, "engine": reading.table.engine,
-            "engine_version": reading.table.version, "memory_fraction": reading.memory_fraction,
+            "engine_version": reading.table.version,
+            "memory_fraction": None if self._share_follows_chunk else reading.memory_fraction,
             "mixed_chunk": reading.table.engine == "sglang" and reading.composition == "mixed",
             "prefill_interval": reading.interval, "max_utilisation": settings.get("max-utilisation") or 0.85,
         }  # fmt: skip
         return Question(**{**fields, **changes})
+
+    @property
+    def _share_follows_chunk(self) -> bool:
+        """SGLang's share of the memory follows from the chunk where no flag sets it."""
+        assert self.reading is not None
+        return self.reading.table.engine == "sglang" and not self.word("mem_fraction_static")
 
     @cached_property
     def timer(self) -> StepTimer:

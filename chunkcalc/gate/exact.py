@@ -9,6 +9,7 @@ from chunkcalc.counts import fixed_bytes_per_sequence, kv_bytes_per_token
 from chunkcalc.engines.words import Remark, Word
 from chunkcalc.gate.catalogue import Level, rule
 from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.facts import about_model
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.gate.fixes import fix_for
 from chunkcalc.units import format_count
@@ -20,6 +21,7 @@ LARGEST_ITEM = {"gemma-4": 2496}
 # SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK, when left out.
 DEEPEP_CAP = {"vllm": ("VLLM_MOE_DP_CHUNK_SIZE", 256),
               "sglang": ("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", 128)}  # fmt: skip
+NEARLY = 0.9  # of the longest context: within what the memory model is sure of
 RAISED_SINCE = "0.33.0"  # vLLM raises a default budget to the largest item
 ATTENTION_BLOCK = 16  # vLLM rounds the blocks of hybrid models up to this
 
@@ -41,12 +43,13 @@ def make(
     size : what is compared with the limit; larger is worse
     """
     process, known = found.process, rule(number)
-    placed = isinstance(word, Word) and word.line > 0
+    line, pointer = process.line, process.pointer
+    if isinstance(word, Word) and word.line > 0:
+        line, pointer = word.line, word.pointer or pointer
     return Finding(
-        rule=known.id, kind=known.kind, level=level or known.level, message=message,
-        file=process.file, line=word.line if placed else process.line,  # type: ignore[attr-defined]
-        pointer=(word.pointer if placed else "") or process.pointer,  # type: ignore[attr-defined]
-        begin=process.line, subject=process.name, flag=word.partition("=")[0] if word else "", fix=fix, number=size,
+        rule=known.id, kind=known.kind, level=level or known.level, message=message, file=process.file, line=line,
+        pointer=pointer, begin=(process.line, process.command_line), subject=process.name,
+        flag=word.partition("=")[0] if word else "", fix=fix, number=size,
     )  # fmt: skip
 
 
@@ -94,9 +97,16 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
             message = str(text)
             if "warned only" in message:
                 level = "warning"
+            if "the model must stand right after serve" in text and any(about_model(told) for told in found.missing):
+                continue
+            if found.process.role == "decode" and ("prompts wait" in message or "a prompt above" in message):
+                continue
             if number == "E25" and not _reached(found, message, refusals):
                 continue
-            if number == "E03" and refused and not found.version_known:
+            tokens = found.inspection.kv_tokens if found.inspection is not None else None
+            if number == "E19" and tokens and reading is not None and tokens >= NEARLY * reading.max_model_len:
+                level, message = "warning", f"{message} (by a few percent: the prediction's own error)"
+            if number in ("E03", "E15") and refused and not found.version_known:
                 level, message = "warning", f"{message} (the version is not stated: the newest is taken)"
             engine = reading.table.engine if reading is not None else ""
             verb = "refuses to start: " if refused and engine else ""

@@ -34,19 +34,24 @@ def model_of(process: Process, arguments: Arguments | None, named: str, given: s
     """
     served = arguments.value("served_model_name") if arguments is not None else None
     others = list(served) if isinstance(served, (tuple, list)) else [served] if served else []
-    names = [name for name in (named, *map(str, process.model), *map(str, others)) if name]
+    names = [
+        name for name in (named, *_tail(named), *map(str, process.model), *map(str, others)) if name and "%" not in name
+    ]
     candidates = [given] if given else names
-    written = next((name for name in names if not _is_path(name)), named or None)
+    stated = [name for name in names if name not in _tail(named)]
+    written = next((name for name in stated if not _is_path(name)), named or None)
     problem = ""
-    for name in [*candidates, *_tail(named)]:
+    for name in candidates:
         if _is_path(name) and name != given:
             continue
         try:
-            return Fact(load_model(name), (named or name) if given else name)
+            return Fact(load_model(name), name if name in stated else named or name)
         except ChunkcalcError as error:
-            problem = problem or (error.what if name in candidates else "")
+            problem = problem or (error.what if name in (*stated, given) else "")
     if not problem:
-        problem = f"the model is behind a path ({candidates[0]:.80})" if candidates else "the model is not named"
+        problem = (
+            f"the model is behind a path ({named or candidates[0]:.80})" if candidates else "the model is not named"
+        )
     return Fact(None, written, f"model: {problem}; name one with --model, chunkcalc/model or {WHERE}")
 
 

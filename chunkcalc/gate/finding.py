@@ -14,12 +14,16 @@ class Fix:
 
     text : in words
     flag : the flag to set; empty where it is no single flag
-    value : to set it to
+    value : to set it to; empty for a flag without one
+    also : further flags that go with it, with their values
+    remove : the flag goes
     """
 
     text: str
     flag: str = ""
     value: str = ""
+    also: tuple[tuple[str, str], ...] = ()
+    remove: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +33,7 @@ class Finding:
     rule, kind, level : of the catalogue
     message : what is written, the number against the limit, and why
     file, line, pointer : where
-    begin : line at which its deployment begins; 0 where there is none
+    begin : lines at which its deployment, and the command in it, begin
     subject : name of the deployment
     flag : what causes it; empty where a default does
     fix : one replacement
@@ -44,7 +48,7 @@ class Finding:
     file: str
     line: int
     pointer: str = ""
-    begin: int = 0
+    begin: tuple[int, ...] = ()
     subject: str = ""
     flag: str = ""
     fix: Fix | None = None

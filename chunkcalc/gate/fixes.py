@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -28,7 +29,7 @@ def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
     return Fix(text=f"leave chunked prefill on, or --max-num-batched-tokens {found.reading.max_model_len}",
-               flag=found.word("enable_chunked_prefill"))  # fmt: skip
+               flag=found.word("enable_chunked_prefill"), remove=True)  # fmt: skip
 
 
 def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
@@ -51,7 +52,7 @@ def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
     near = get_close_matches(flag.lstrip("-").replace("_", "-"), options, n=1, cutoff=0.8)
     if near and found.table is not None and not found.table.span(flag):
         return Fix(text=f"did you mean --{near[0]}?", flag=flag)
-    return Fix(text=f"remove {flag or 'it'}", flag=flag)
+    return Fix(text=f"remove {flag or 'it'}", flag=flag, remove=True)
 
 
 def _two_words(found: Evaluation, word: str, message: str) -> Fix | None:
@@ -119,11 +120,18 @@ def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
 
 
 def _more_gpus(found: Evaluation, word: str, message: str) -> Fix | None:
+    """A smaller chunk where its activations are too many, else enough GPUs for the weights."""
     if found.reading is None:
         return None
     parallelism = found.reading.parallelism
+    if "--chunked-prefill-size" in message:
+        value = str(2048 * parallelism.dp)
+        return Fix(text=f"--chunked-prefill-size {value}", flag="--chunked-prefill-size", value=value)
     shared = found.reading.table.engine != "vllm"  # attention ranks share the group's GPUs
-    tp = parallelism.tp * (parallelism.dp if shared else 1) * 2
+    match = re.search(r"weights take ([\d.]+) of ([\d.]+) GiB", message)
+    share = float(match[1]) / float(match[2]) if match else 1.0
+    factor = 2 ** max(1, math.ceil(math.log2(share / (0.8 * found.reading.memory_fraction))))
+    tp = parallelism.tp * (parallelism.dp if shared else 1) * factor
     flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(found.reading.table.engine, "--tensor-parallel-size")
     return Fix(text=f"{flag} {tp}, or lighter weights", flag=flag, value=str(tp))
 

@@ -26,6 +26,7 @@ class Waiver:
     file, line : of it
     lines : lines of the findings, or of the deployments, that it waives; empty for the whole file
     pointer : of the object that it waives them for; empty for any
+    head : it stands at the head of its file: for the whole of it, unless a deployment follows at once
     used : whether it waived anything
     """
 
@@ -37,6 +38,7 @@ class Waiver:
     line: int
     lines: tuple[int, ...] = ()
     pointer: str = ""
+    head: bool = False
     used: bool = field(default=False)
 
     def covers(self, finding: Finding) -> bool:
@@ -46,7 +48,7 @@ class Waiver:
         ----------
         finding : the finding
         """
-        here = not self.lines or finding.line in self.lines or finding.begin in self.lines
+        here = not self.lines or finding.line in self.lines or bool(set(finding.begin) & set(self.lines))
         return self.rule == finding.rule and here and finding.pointer.startswith(self.pointer)
 
 

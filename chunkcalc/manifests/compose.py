@@ -68,7 +68,7 @@ def gpus(node: Node) -> int | None:
     devices = [*node.items("deploy", "resources", "reservations", "devices"), *node.items("gpus")]
     for device in devices:
         if device.items("device_ids"):
-            return len(device.items("device_ids"))
+            return sum(len(each.text.split(",")) for each in device.items("device_ids"))
         count = device.string("count")
         if count.isdigit():
             return int(count)

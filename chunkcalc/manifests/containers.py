@@ -223,6 +223,11 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
         first = at(0)
         written[path] = options(content, first.line, first.pointer, first.file)
     for index, line in enumerate(script.lines):
+        if line.words[0] == "eval" and depth < DEEPEST:
+            joined = line.words[0].at(" ".join(line.words[1:]))
+            again = [joined.at("sh"), joined.at("-c"), joined]
+            yield from _started(again, box, line.variables, depth + 1)
+            continue
         if depth < DEEPEST and (next(scripts_of(line.words), None) is not None or script_file(line.words) is not None):
             yield from _started(line.words, box, line.variables, depth + 1)
             continue
@@ -328,6 +333,26 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         before = below.get(key)
         out[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
     return out
+
+
+def opaque(box: Box) -> str:
+    """The program that an engine's image runs instead of the engine, where its text is not at hand.
+
+    Parameters
+    ----------
+    box : the container
+
+    Returns
+    -------
+    its name; empty where the image does not run another program
+    """
+    words = [*(box.command or ()), *box.args]
+    file = script_file(words)
+    if engine_of(box.image) is None or not words or box.command is None:
+        return ""
+    if file is not None:
+        return "" if box.configs.file(file, box.container, box.volumes) is not None else str(file)
+    return str(words[0]) if words[0].startswith(("/", "./")) and len(words) == 1 else ""
 
 
 def without_workers(pointers: Sequence[str]) -> list[bool]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 OPEN, CLOSE = "\ue000", "\ue001"  # around what is not known; no file writes these
 # Brackets and blanks of a name that is not known, so that no shell takes it apart.
-_HIDDEN = str.maketrans("() <>", "\ue002\ue003\ue004\ue005\ue006")
-_SHOWN = str.maketrans("\ue002\ue003\ue004\ue005\ue006", "() <>")
+_HIDDEN = str.maketrans("() <>${}", "\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009")
+_SHOWN = str.maketrans("\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009", "() <>${}")
 MOST = 65_536  # characters of a value: variables that hold each other must end
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,

@@ -10,8 +10,10 @@ from chunkcalc.engines.command import Command
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests import compose, settings, units
 from chunkcalc.manifests.configs import Configs
-from chunkcalc.manifests.containers import Box, Launch, boxes, launches, without_workers
+from chunkcalc.manifests.containers import Box, Launch, boxes, launches, opaque, without_workers
+from chunkcalc.manifests.decisive import decisive
 from chunkcalc.manifests.expand import MOST, plain, unknowns
+from chunkcalc.manifests.fields import count
 from chunkcalc.manifests.launches import settled
 from chunkcalc.manifests.native import native
 from chunkcalc.manifests.nodes import Node, YamlError, documents
@@ -201,8 +203,14 @@ def _of_draft(file: str, index: int, scope: Scope, draft: Draft, taken: set[str]
 def _of_box(
     file: str, index: int, scope: Scope, box: Box, configs: Configs, gpus: int | None = None, kind: str = ""
 ) -> Iterator[Process]:
-    pod = gpus if gpus is not None else scope.gpus()
-    for launch in launches(box):
+    pod = gpus if gpus is not None else _ray_gpus(scope) or scope.gpus()
+    found = launches(box)
+    program = opaque(box) if not found else ""
+    if program:
+        what = f"its image runs {program}, whose text is not in this file"
+        yield Process(file=file, document=index, pointer=scope.node.pointer, line=scope.node.line, name=scope.name,
+                      gpu=tuple(scope.gpu_names()), gpus=pod, problems=(what,), kind=kind)  # fmt: skip
+    for launch in found:
         pods = max(scope.group(), _nodes(launch))
         base = Process(
             file=file, document=index, pointer=scope.node.pointer, line=scope.node.line, name=scope.name,
@@ -210,6 +218,18 @@ def _of_box(
             replicas=scope.replicas(), notes=scope.annotations(), model=tuple(_outer_models(scope, configs)), kind=kind,
         )  # fmt: skip
         yield _launched(base, launch)
+
+
+def _ray_gpus(scope: Scope) -> int | None:
+    """GPUs of a Ray cluster: of its head and of all its workers."""
+    if not any(key == "headGroupSpec" for key, _ in scope.chain):
+        return None
+    cluster = next(node for node in scope.outwards() if node.get("headGroupSpec") is not None)
+    total = scope.gpus() or 0
+    for group in cluster.items("workerGroupSpecs"):
+        each = next((Scope((("", c),)).gpus() for c in group.items("template", "spec", "containers")), None) or 0
+        total += each * (count(group.get("replicas")) or 1)
+    return total or None
 
 
 def _nodes(launch: Launch) -> int:
@@ -271,7 +291,9 @@ def _launched(base: Process, launch: Launch) -> Process:
     role: Role = base.role
     role = role_of(flagged_role(launch.command)) if role == "both" else role
     command = _without_files(launch.command, missing)
-    return replace(base, command=command, role=role, cut=launch.cut, problems=(*base.problems, *problems))
+    return replace(
+        base, command=command, command_line=launch.line, role=role, cut=launch.cut, problems=(*base.problems, *problems)
+    )
 
 
 def flagged_role(command: Command) -> str:
@@ -306,6 +328,14 @@ def _finished(process: Process, natives: dict[str, str]) -> Process:
     if process.command is None:
         return process
     command, problems, unset = settled(process.command)
+    for path, held in command.files.items():
+        open_keys = [key for key, value in held.items() if isinstance(value, str) and unknowns(value)]
+        if open_keys:
+            rest = {key: value for key, value in held.items() if key not in open_keys}
+            command = command._replace(files={**command.files, path: rest})
+            problems += [
+                f"{key} is {unknowns(held[key])[0]}: not known from this file" for key in open_keys if decisive(key)
+            ]
     models = tuple(word for word in process.model if not unknowns(word))
     gpu = tuple(word for word in process.gpu if not unknowns(word))
     return replace(

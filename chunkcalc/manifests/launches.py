@@ -12,7 +12,7 @@ from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, Command, engi
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.decisive import decisive, takes_value
-from chunkcalc.manifests.expand import plain, unknowns
+from chunkcalc.manifests.expand import unknowns
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash"))
 # Programs that pass what follows on; anything else that mentions an engine does not start one.
@@ -149,6 +149,8 @@ def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         own = DYNAMO_FLAGS.get(flag)
+        if own is None and flag == "--served-model-name" and engine == "trtllm":
+            own = 1
         if own is None and flag == "--disaggregation-mode" and words[index] in DYNAMO_MODES:
             own = 1
         if own is not None:
@@ -184,28 +186,22 @@ def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
         if not missing:
             out.append(word)
             continue
-        flag, equals, value = word.partition("=")
+        flag, equals, _ = word.partition("=")
         if flag.startswith("-") and unknowns(flag):
-            problems.append(f"{missing[0]} is not set in this file")
+            problems.append(f"{missing[0]} is not known from this file")
             continue
         before = str(out[-1]) if out else ""
         if not flag.startswith("-") and takes_value(command.engine, before):
-            flag, value = str(out[-1]), word
-            if value.lstrip()[:1] in "{[":  # JSON: what is not known inside it stays so
-                out.append(placed(plain(word), word))
-                continue
+            flag = str(out[-1])
             out.pop()
-        elif equals and value.lstrip()[:1] in ("{", "["):
-            out.append(placed(plain(word), word))
-            continue
         elif not equals:
             if command.serve and not index:
-                problems.append(f"the model is {missing[0]}, which is not set in this file")
+                problems.append(f"the model is {missing[0]}: not known from this file")
             else:
-                problems.append(f"what {missing[0]} adds to the command line is not set in this file")
+                problems.append(f"what {missing[0]} adds to the command line is not known from this file")
             continue
         if decisive(flag):
-            problems.append(f"{flag} is {missing[0]}, which is not set in this file")
+            problems.append(f"{flag} is {missing[0]}: not known from this file")
             unset.append(Word(placed(flag, word), getattr(word, "line", 0), getattr(word, "pointer", "")))
     return command._replace(words=tuple(out)), problems, unset
 
@@ -223,7 +219,8 @@ def scripts_of(words: Sequence[Word]) -> Iterator[int]:
         at = index + 1
         while at < len(words) and words[at].startswith("-"):
             if re.fullmatch(r"-[a-z]*c[a-z]*", words[at]) and at + 1 < len(words):
-                yield at + 1
+                ended = words[at + 1] == "--" and at + 2 < len(words)
+                yield at + 1 + ended
                 return
             at += 1 + (words[at] in ("-o", "+o"))
 

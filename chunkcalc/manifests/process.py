@@ -19,6 +19,7 @@ class Process:
     file : path of the file, relative
     document : 0-based index of the YAML document
     pointer, line : of what holds the command: a container, a service, a section; of the command in a script
+    command_line : of its command; 0 where there is none
     name : of the object that holds it
     command : the engine and its arguments; None where they cannot be read
     model : names for the model that stand outside the command, likeliest first
@@ -40,6 +41,7 @@ class Process:
     document: int = 0
     pointer: str = ""
     line: int = 1
+    command_line: int = 0
     name: str = ""
     command: Command | None = None
     model: tuple[Word, ...] = ()

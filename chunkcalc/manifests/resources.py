@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from chunkcalc.catalog import load_hardware
 from chunkcalc.engines.words import Word
+from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.containers import Box, box_of, image_of, words_of
 from chunkcalc.manifests.fields import count, flags, listed, model_of, split, word
@@ -56,7 +58,7 @@ def drafts(scope: Scope, configs: Configs) -> Iterator[Draft]:
     scope : the value
     configs : of its file
     """
-    for read in (_kserve, _llm_inference, _model_spec, _runtime, _modelservice, _kubeai, _kaito, _ray, _nim):
+    for read in (_kserve, _llm_inference, _model_spec, _runtime, _modelservice, _kubeai, _kaito, _booster, _ray, _nim):
         yield from read(scope, configs)
 
 
@@ -310,9 +312,41 @@ def _kaito(scope: Scope, configs: Configs) -> Iterator[Draft]:
     section = node.get("inference")
     inner = Scope((*scope.chain, ("inference", section))) if section is not None else scope
     named = (model,) if model is not None else ()
+    devices = _devices(machine)
+    nodes = count(node.get("resource", "count")) or 1
+    if machine is not None and devices and devices * nodes > 1:  # Kaito spreads a model over all it asked for
+        words = [machine.at(f"--tensor-parallel-size={devices}")] * (devices > 1) + words
+        words = [machine.at(f"--pipeline-parallel-size={nodes}")] * (nodes > 1) + words
     gpu = (machine,) if machine is not None else ()
     box = _serving([*named, *words], inner, configs)
-    yield Draft(box=box, scope=inner, model=named, gpu=gpu, problems=problems)
+    gpus = devices * nodes if devices else None
+    yield Draft(box=box, scope=inner, model=named, gpu=gpu, gpus=gpus, problems=problems)
+
+
+def _devices(machine: Word | None) -> int | None:
+    """GPUs of a machine type; None where it is not known."""
+    try:
+        return load_hardware(str(machine)).devices if machine is not None else None
+    except ChunkcalcError:
+        return None
+
+
+def _booster(scope: Scope, configs: Configs) -> Iterator[Draft]:
+    """Kthena ModelBooster: workers with vLLM's options as a map."""
+    node = scope.node
+    if node.string("kind") != "ModelBooster" or (backend := node.get("spec", "backend")) is None:
+        return
+    models = model_of(backend.get("modelURI"))
+    for worker in backend.items("workers"):
+        inner = Scope((*scope.chain, ("spec", node.value["spec"]), ("backend", backend), ("workers", worker)))
+        role = worker.string("type")
+        words = [*models[:1], *flags(worker.get("config"))]
+        pod, pods = inner.gpus(), count(worker.get("pods")) or 1
+        yield Draft(
+            box=_serving(words, inner, configs, worker.string("image")), scope=inner, model=tuple(models),
+            gpus=pod * pods if pod else None, replicas=count(worker.get("replicas") or backend.get("minReplicas")),
+            role="prefill" if role == "prefill" else "decode" if role == "decode" else "both",
+        )  # fmt: skip
 
 
 def _nested_flags(node: Node, key: str) -> list[Word]:

@@ -295,7 +295,7 @@ class _Reader:
             self.index = end
             return
         inner = _Reader(
-            inside.replace("\n", " "),
+            inside.replace("\\\n", "  ").replace("\n", " "),
             lambda at: self.place(offset + at),
             self.variables,
             (),
@@ -304,6 +304,9 @@ class _Reader:
         )
         words = [word for line in inner.script.lines for word in line.words]
         before = self.arrays.get(match[1], []) if match[2] else []
+        if self.depth > 0 and words != self.arrays.get(match[1]) and not harmless(" ".join(words)):
+            words = [self.place(offset).at(unknown(f"${match[1]}"))]  # on one branch only
+            before = []
         self.arrays[match[1]] = [*before, *words][:MOST_WORDS]
         self.variables[match[1]] = " ".join(self.arrays[match[1]])[:MOST]
         self.index = end

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from chunkcalc.gate.check import Report
 from chunkcalc.gate.deployed import Deployed
-from chunkcalc.gate.finding import Finding
+from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.report import json
 from chunkcalc.report.gate.words import ORDER, advice
 
@@ -106,6 +106,13 @@ def _numbers(each: Deployed) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "text": fix.text, "flag": fix.flag or None, "value": fix.value or None, "remove": fix.remove,
+        "also": [{"flag": flag, "value": value or None} for flag, value in fix.also],
+    }  # fmt: skip
+
+
 def finding(each: Finding) -> dict[str, Any]:
     """A finding as plain data.
 
@@ -117,6 +124,6 @@ def finding(each: Finding) -> dict[str, Any]:
     return {
         "rule": each.rule, "class": each.kind, "level": each.level, "message": each.message, "file": each.file,
         "line": each.line, "pointer": each.pointer, "deployment": each.subject, "flag": each.flag or None,
-        "fix": None if fix is None else {"text": fix.text, "flag": fix.flag or None, "value": fix.value or None},
+        "fix": None if fix is None else _fix(fix),
         "number": each.number, "waived": each.waived, "fingerprint": each.fingerprint,
     }  # fmt: skip

@@ -128,6 +128,8 @@ def summary(report: Report) -> str:
     states = {state: sum(1 for d in report.deployments if d.status == state) for state in ("unknown", "disabled")}
     parts = [_many(len(report.deployments), "deployment")]
     parts += [f"{count} {state}" for state, count in states.items() if count]
+    left = sum(1 for each in report.unknown if each.status == "evaluated")
+    parts += [f"{left} not checked against limits"] if left else []
     parts += [_many(counts["error"], "error"), _many(counts["warning"], "warning"), _many(counts["note"], "note")]
     parts += [f"{waived} waived"] if waived else []
     return ", ".join(parts)

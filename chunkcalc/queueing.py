@@ -1,0 +1,119 @@
+"""Waiting for the prefill: at a rate of arrivals, or with a number of users that each wait for an answer.
+
+A prompt holds the prefill for its whole steps S, decodes included. Where a step has room for k
+prompts they are served k at a time. All functions are of one attention rank.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+FULL = 0.999  # utilisation from which the wait is taken as without bound
+ROUNDS = 40  # of a fixed point
+
+
+def mean_wait(rate: float, S: float, k: float = 1.0, C: float = 0.0) -> float:
+    """Mean wait of a request before its first step.
+
+    Parameters
+    ----------
+    rate : of arrivals [request/s]
+    S : time for which a prompt, or a step with k of them, holds the prefill [s]
+    k : prompts that a step takes together [1]
+    C : coefficient of variation of S [1]
+
+    Returns
+    -------
+    wait; infinite where the queue has no steady state [s]
+
+    Notes
+    -----
+    M/G/1 (Pollaczek-Khinchine) for k = 1; for more, Sakasegawa's approximation of k servers
+    (Ann. Inst. Statist. Math. 29, 1977), exact at k = 1.
+
+    Examples
+    --------
+    >>> mean_wait(1.0, 0.5)
+    0.25
+    """
+    rho = rate * S / k
+    if rho >= FULL:
+        return math.inf
+    if rho <= 0:
+        return 0.0
+    exponent = math.sqrt(2 * (k + 1)) - 1
+    return float((1 + C * C) / 2 * rho**exponent / (k * (1 - rho)) * S)
+
+
+def wait_quantile(wait: float, rho: float, q: float) -> float:
+    """A quantile of the wait: no wait with chance 1 - rho, else exponential.
+
+    Parameters
+    ----------
+    wait : mean wait [s]
+    rho : utilisation [1]
+    q : which quantile, such as 0.95 [1]
+
+    Returns
+    -------
+    wait [s]
+
+    Examples
+    --------
+    >>> wait_quantile(1.0, 0.5, 0.4), round(wait_quantile(1.0, 0.5, 0.95), 3)
+    (0.0, 4.605)
+    """
+    if rho <= 0 or q <= 1 - rho:
+        return 0.0
+    return wait / rho * math.log(rho / (1 - q))
+
+
+class Closed(NamedTuple):
+    """A closed loop in its steady state.
+
+    wait : mean wait before the first step [s]
+    rate : requests that finish [request/s]
+    decoding : requests that decode [1]
+    busy : share of the time that the prefill is held [1]
+    """
+
+    wait: float
+    rate: float
+    decoding: float
+    busy: float
+
+
+def closed_loop(N: int, S: float, D: float, k: float = 1.0) -> Closed:
+    """Users that each send their next request when the last is answered: mean-value analysis.
+
+    Parameters
+    ----------
+    N : users [1]
+    S : time for which a prompt, or a step with k of them, holds the prefill [s]
+    D : time of a request outside the prefill, its decodes [s]
+    k : prompts that a step takes together [1]
+
+    Returns
+    -------
+    wait, rate, decoding requests, utilisation
+
+    Notes
+    -----
+    Reiser and Lavenberg (J. ACM 27, 1980): a request that arrives meets the queue of N - 1 others;
+    of the one in service half is left, because prompts take a fixed time.
+
+    Examples
+    --------
+    >>> one = closed_loop(1, 0.5, 2.0)
+    >>> one.wait, one.rate, one.decoding
+    (0.0, 0.4, 0.8)
+    """
+    queue = busy = wait = 0.0
+    rate = 0.0
+    for n in range(1, N + 1):
+        ahead = max(0.0, queue - (k - 1)) if k > 1 else queue
+        wait = max(0.0, ahead * S / k - min(busy, ahead) * S / (2 * k))
+        rate = n / (wait + S + D)
+        queue, busy = rate * (wait + S), min(1.0, rate * S / k)
+    return Closed(wait, rate, rate * D, busy)
