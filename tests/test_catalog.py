@@ -308,9 +308,17 @@ def test_unreadable_and_oversized_files_are_refused(tmp_path):
         load_model(str(tmp_path / "latin.toml"))
 
 
-def test_another_link_scales_the_measured_allreduces():
+def test_another_links_bandwidth_scales_the_measured_allreduces():
     gpu = load_hardware("l40s").record
-    slow = catalog.with_link(gpu, gpu.link.bandwidth / 2, 20e-6)
+    slow = catalog.with_link(gpu, gpu.link.bandwidth / 2, None)
     assert slow.allreduce[2].bandwidth == gpu.allreduce[2].bandwidth / 2
-    assert slow.allreduce[2].latency == 20e-6
+    assert slow.allreduce[2].latency == gpu.allreduce[2].latency
     assert slow.link.bandwidth == gpu.link.bandwidth / 2
+
+
+def test_a_link_with_its_latency_is_what_a_transfer_was_measured_to_reach():
+    gpu = load_hardware("l40s").record
+    measured = catalog.with_link(gpu, 16e9, 20e-6)
+    for n, fit in measured.allreduce.items():
+        message = 1e6
+        assert fit.latency + message / fit.bandwidth == pytest.approx(20e-6 + 2 * (n - 1) / n * message / 16e9)

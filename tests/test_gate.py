@@ -117,8 +117,9 @@ def test_a_rate_gives_the_batch_by_little_s_law():
 
 RISING = {
     "trtllm": (
-        "cat > o.yaml <<END\nenable_chunked_prefill: true\nEND\ntrtllm-serve meta-llama/Llama-3.1-8B-Instruct --max_num_tokens "
-        "256 --max_batch_size 256 --max_seq_len 16384 --extra_llm_api_options o.yaml\n",
+        "cat > o.yaml <<END\nenable_chunked_prefill: true\nEND\n"
+        "trtllm-serve meta-llama/Llama-3.1-8B-Instruct --max_num_tokens 256 "
+        "--max_batch_size 256 --max_seq_len 16384 --extra_llm_api_options o.yaml\n",
         {"prompt": "2000", "output": "100", "ttft": "300ms", "tpot": "15ms", "itl": "50ms"},
     ),
     "sglang": (
