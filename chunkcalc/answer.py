@@ -10,6 +10,7 @@ from chunkcalc.case import Case
 from chunkcalc.records import Slo, Workload
 from chunkcalc.step import Step
 from chunkcalc.textbook import Textbook
+from chunkcalc.traffic import Flow
 from chunkcalc.window import Window
 
 FEASIBLE, MARGINAL, RETUNE = "feasible", "marginal", "retune"
@@ -82,6 +83,31 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The traffic of a question with a rate or users.
+
+    rate, users : what was asked [request/s], [1]
+    percentile : of the time to first token that the limit judges; None for the mean
+    flow : the steady state, or the fullest there is
+    steady : the asked load has a steady state
+    shown : the load that the answer's numbers are of: the asked one, or what can be carried
+    highest : rate, or users, within the limits at this budget
+    limit : rate at which the steady state is lost; None with users [request/s]
+    wait_s : part of the judged time to first token that is waiting [s]
+    """
+
+    rate: float | None
+    users: int | None
+    percentile: float | None
+    flow: Flow
+    steady: bool
+    shown: float
+    highest: float
+    limit: float | None
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The answer to a Question.
 
@@ -91,6 +117,7 @@ class Answer:
     headroom : smallest limit over prediction at that chunk; None without limits [1]
     utilisation, balance : of the capacity for prompts [1], chunk of balance [token]
     prompt_tokens : of a prompt, without what the prefix cache holds [token]
+    load : where a rate or users were asked for
     judged_tpot_s : what the TPOT limit judges [s]
     tpot_error, ttft_error : half-width of the error for 80 % of cases [1]
     knee : tokens per step at which the linear layers turn compute-bound [token]
@@ -122,6 +149,7 @@ class Answer:
     knee: float | None
     chunking: Chunking
     capacity: Capacity
+    load: Load | None
     prompt_tokens: int
     looked_for_remedies: bool
     remedies: tuple[Remedy, ...]

@@ -79,6 +79,21 @@ class Bounds(NamedTuple):
     most: float
 
 
+class Queueing(NamedTuple):
+    """What traffic adds to a service, as it was found at one setting.
+
+    wait : time that a request waits beyond its own prefill [s]
+    error : half-width of the error of the time to first token with that wait, as a fraction [1]
+    crowding : mean time per token over that with the mean batch: a request meets more than the mean [1]
+    pressure : utilisation over that of a steady stream [1]
+    """
+
+    wait: float = 0.0
+    error: float = 0.0
+    crowding: float = 1.0
+    pressure: float = 1.0
+
+
 class Service:
     """A workload on one attention rank of one pipeline micro-batch, timed by one reading.
 
@@ -93,14 +108,15 @@ class Service:
     whole : the fullest rank decides: its share of the batch is rounded up
     interval : decode steps that an engine which runs prompts first puts after every prompt step;
         0 runs all chunks of a prompt in a row [1]
+    queueing : what traffic adds
     """
 
     def __init__(
         self, step: StepTime, workload: Workload, parallelism: Parallelism, *, mixed: bool, accepted: float,
-        request_overhead: float, whole: bool = True, interval: int = 0,
+        request_overhead: float, whole: bool = True, interval: int = 0, queueing: Queueing = Queueing(),  # noqa: B008
     ) -> None:  # fmt: skip
         self.step, self.mixed, self.accepted = step, mixed, accepted
-        self.request_overhead = request_overhead
+        self.request_overhead, self.queueing = request_overhead, queueing
         share = workload.batch / (parallelism.dp * parallelism.pp)
         self.b = float(math.ceil(share)) if whole else share
         self.s = float(workload.context)
@@ -119,7 +135,7 @@ class Service:
         return self.step(0, 0, self.b, self.s) if self.b else 0.0
 
     def ttft(self, c: int) -> float:
-        """Time to first token without queueing.
+        """Time to first token, with the queueing that was given.
 
         Parameters
         ----------
@@ -129,7 +145,7 @@ class Service:
         -------
         time [s]
         """
-        return self.prefill.total(c) + self.request_overhead
+        return self.prefill.total(c) + self.request_overhead + self.queueing.wait
 
     def ttft_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`ttft` over chunks low..high.
@@ -139,11 +155,9 @@ class Service:
         low, high : range [token]
         limit : bounds may stop at it [s]
         """
-        rest = limit - self.request_overhead
-        return Bounds(
-            self.prefill.least(low, high, rest) + self.request_overhead,
-            self.prefill.most(low, high, rest) + self.request_overhead,
-        )
+        extra = self.request_overhead + self.queueing.wait
+        least, most = (bound(low, high, limit - extra) for bound in (self.prefill.least, self.prefill.most))
+        return Bounds(least + extra, most + extra)
 
     def prompt_time(self, c: int) -> float:
         """Time that each prompt takes where prompts go first; several may share a chunk.
@@ -239,6 +253,9 @@ class Service:
         -------
         time [s]
         """
+        return self._tpot(c) * self.queueing.crowding
+
+    def _tpot(self, c: int) -> float:
         if not self.mixed:
             added = self.rate * self.prompt_time(c) if self.rate else 0.0
             return (self.decode_step + added) / self.accepted
@@ -254,8 +271,12 @@ class Service:
         low, high : range [token]
         limit : bounds may stop at it where prompts go first [s]
         """
+        crowding = self.queueing.crowding
+        return Bounds(*(bound * crowding for bound in self._tpot_bounds(low, high, limit / crowding)))
+
+    def _tpot_bounds(self, low: int, high: int, limit: float) -> Bounds:
         if low == high or not self.rate:
-            return Bounds(self.tpot(low), self.tpot(low))
+            return Bounds(self._tpot(low), self._tpot(low))
         serial = self._serial
         if not self.mixed:
             rest = (limit * self.accepted - self.decode_step) / self.rate
@@ -264,7 +285,7 @@ class Service:
         # Below the prompt's length the mean is what a lone prompt adds, at most the longest step; at
         # and beyond it, it only grows.
         if low >= self.prefill.tokens:
-            return Bounds(self.tpot(low), self.tpot(high))
+            return Bounds(self._tpot(low), self._tpot(high))
         least = self._added(serial.least(low, high), serial.count(low))
         most = self._added(serial.most(low, high), serial.count(high))
         return Bounds(
@@ -290,8 +311,8 @@ class Service:
         utilisation [1]
         """
         if self.mixed:
-            return self.balance / c
-        return self._busy_share(self.prompt_time(c)) if self.rate else 0.0
+            return self.queueing.pressure * self.balance / c
+        return self.queueing.pressure * self._busy_share(self.prompt_time(c)) if self.rate else 0.0
 
     def utilisation_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`utilisation` over chunks low..high.
@@ -301,12 +322,14 @@ class Service:
         low, high : range [token]
         limit : bounds may stop at it [1]
         """
+        pressure = self.queueing.pressure
         if self.mixed:
-            return Bounds(self.balance / high, self.balance / low)
+            return Bounds(pressure * self.balance / high, pressure * self.balance / low)
         if not self.rate:
             return Bounds(0.0, 0.0)
-        time = limit / (1 - limit) * self.decode_step / self.rate if limit < 1 else math.inf
-        return Bounds(*(self._busy_share(prompt) for prompt in self._prompt_time_bounds(low, high, time)))
+        share = limit / pressure
+        time = share / (1 - share) * self.decode_step / self.rate if share < 1 else math.inf
+        return Bounds(*(pressure * self._busy_share(prompt) for prompt in self._prompt_time_bounds(low, high, time)))
 
     def _busy_share(self, prefill: float) -> float:
         busy = self.rate * prefill

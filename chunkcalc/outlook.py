@@ -8,7 +8,7 @@ from functools import cached_property
 
 from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.case import decode_tokens
-from chunkcalc.load import Bounds, Service, accepted_tokens
+from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens
 from chunkcalc.records import Deployment, Slo, Workload
 from chunkcalc.search import Limit
 from chunkcalc.step import StepTimer
@@ -66,7 +66,8 @@ class Outlook:
         widen = 0.10 if self.uncalibrated else 0.0
         if self.deployment.parallelism.tp > 1 and self.deployment.hardware.link.kind.startswith("pcie"):
             widen += 0.10
-        return self.deployment.engine.tpot_band + widen, self.deployment.engine.ttft_band + widen
+        tpot, ttft = (band + widen for band in (self.deployment.engine.tpot_band, self.deployment.engine.ttft_band))
+        return tpot, max(ttft, self.expected.queueing.error)
 
     @cached_property
     def uncalibrated(self) -> tuple[str, ...]:
@@ -188,7 +189,13 @@ class Outlook:
         return min(ceilings)
 
 
-def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTimer | None = None) -> Outlook:
+def outlook(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Slo,
+    timer: StepTimer | None = None,
+    queueing: Queueing | None = None,
+) -> Outlook:
     """Set up both readings of a deployment under a workload.
 
     Parameters
@@ -197,6 +204,7 @@ def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTim
     workload : lengths and batch
     slo : limits
     timer : of the same deployment and drafts, to share what it remembers
+    queueing : what traffic adds to the prediction; the floor has none
     """
     timer = timer or StepTimer(deployment, workload.draft_tokens)
     mixed = deployment.engine.composition == "mixed"
@@ -204,7 +212,7 @@ def outlook(deployment: Deployment, workload: Workload, slo: Slo, timer: StepTim
     expected = Service(
         timer.expected, workload, deployment.parallelism, mixed=mixed, accepted=accepted_tokens(drafts, chance),
         request_overhead=deployment.engine.request_overhead,
-        interval=deployment.engine.prefill_interval,
+        interval=deployment.engine.prefill_interval, queueing=queueing or Queueing(),
     )  # fmt: skip
     floor = Service(
         timer.floor,

@@ -31,6 +31,10 @@ class Question:
     link, link_latency : bandwidth one way per GPU [byte/s] and latency [s] instead of the profile's
     memory_fraction : instead of the engine's default [1]
     max_utilisation : highest utilisation of the capacity for prompts [1]
+    rate : requests that arrive at the replica, instead of a batch [request/s]
+    concurrency : users of the replica that each wait for an answer before they ask again [1]
+    percentile : of the time to first token that `ttft` limits; None for the mean
+    prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
     """
 
     model: str | Model
@@ -62,15 +66,25 @@ class Question:
     link_latency: float | None = None
     memory_fraction: float | None = None
     max_utilisation: float = 0.85
+    rate: float | None = None
+    concurrency: int | None = None
+    percentile: float | None = None
+    prompt_p95: int | None = None
 
 
 LARGEST_COUNT = 1e9
+MOST_P95 = 3.8  # times the mean: beyond exp(1.645^2 / 2) no lognormal has such a 95th percentile
 OPTIONS = {"prefill_interval": "--prefill-decode-interval", "mixed_chunk": "--enable-mixed-chunk"}
 _SHARES = frozenset(("prefix_hit", "draft_acceptance", "memory_fraction", "max_utilisation"))
 _ZERO = frozenset(("prefix_hit", "draft_acceptance"))  # these may be zero
 # Lowest and highest value of each number, and whether it must be whole.
 _NUMBERS: dict[str, tuple[float, float, bool]] = {
-    **dict.fromkeys(("prompt", "output", "context", "batch", "chunk", "budget"), (1, LARGEST_COUNT, True)),
+    **dict.fromkeys(
+        ("prompt", "output", "context", "batch", "chunk", "budget", "concurrency", "prompt_p95"),
+        (1, LARGEST_COUNT, True),
+    ),
+    "rate": (0, 1e6, False),
+    "percentile": (0, 99.99, False),
     **dict.fromkeys(("tp", "pp", "ep", "attention_dp"), (1, 4096, True)),
     **dict.fromkeys(("ttft", "tpot", "itl", "link_latency"), (0, 1e6, False)),
     "link": (0, 1e18, False),
@@ -141,5 +155,24 @@ def _check_pairs(question: Question) -> None:
     if question.prefix_hit == 1:
         hint = "the last token is always computed: give less than 1"
         raise ChunkcalcError("a prompt is never cached whole", "--prefix-hit", hint)
+    _check_load(question)
     if question.link_latency is not None and question.link is None:
         raise ChunkcalcError("a latency needs a bandwidth", "--link", "write for example 16GB/s,20us")
+
+
+def _check_load(question: Question) -> None:
+    loads = [name for name in ("batch", "rate", "concurrency") if getattr(question, name) is not None]
+    if len(loads) > 1:
+        hint = "a batch decodes at once, a rate arrives, a concurrency waits for answers: give only one"
+        raise ChunkcalcError(f"{' and '.join(map(option, loads))} exclude each other", option(loads[1]), hint)
+    if question.rate is None and question.concurrency is None:
+        for name in ("percentile", "prompt_p95"):
+            if getattr(question, name) is not None:
+                hint = "add --rate or --concurrency: only a queue has tails"
+                raise ChunkcalcError("needs traffic", option(name), hint)
+    if question.prompt_p95 is not None and not 1 <= question.prompt_p95 / question.prompt <= MOST_P95:
+        hint = f"the 95th percentile lies between the mean and {MOST_P95:g} times the mean of a lognormal"
+        raise ChunkcalcError(f"{question.prompt_p95} does not go with --prompt {question.prompt}", "--prompt-p95", hint)
+    if (question.rate or question.concurrency) and question.output == 1 and (question.tpot or question.itl):
+        hint = "leave out --tpot and --itl, or raise --output"
+        raise ChunkcalcError("an answer of one token has nothing to decode", "--output", hint)

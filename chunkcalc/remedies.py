@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chunkcalc.answer import FEASIBLE, MARGINAL, Answer, Remedy
+from chunkcalc.answer import FEASIBLE, MARGINAL, Answer, Load, Remedy
 from chunkcalc.catalog import gpus
 from chunkcalc.disaggregation import Disaggregation
 from chunkcalc.errors import ChunkcalcError
@@ -15,6 +15,7 @@ from chunkcalc.question import Question
 from chunkcalc.units import format_count
 
 MOST = 8
+MORE_REPLICAS = 3  # than the rate within the limits asks for: the error band may want them
 PREFIX_HITS = (0.25, 0.5, 0.75, 0.9)
 FREE: dict[str, Any] = {"chunk": None, "budget": None}
 Ask = Callable[[Question], Answer]
@@ -91,6 +92,8 @@ def _remedy(change: Change, answer: Answer) -> Remedy:
 
 def _smaller_batch(found: Answer, ask: Ask) -> list[Remedy]:
     """The largest batch that holds, and as many replicas of it as carry the whole load."""
+    if found.load is not None:
+        return _replicas(found, found.load, ask)
     batch = found.workload.batch
     if batch <= 1:
         return []
@@ -104,6 +107,23 @@ def _smaller_batch(found: Answer, ask: Ask) -> list[Remedy]:
     change = Change(f"{count} replicas of batch {share}", {**FREE, "batch": share}, count)
     replicas = _try(found.case.question, change, ask)
     return out if replicas is None else [*out, replicas]
+
+
+def _replicas(found: Answer, load: Load, ask: Ask) -> list[Remedy]:
+    """As many replicas as carry the traffic: first by what one carries, then one more where that is not sure."""
+    name, asked = ("rate", load.rate) if load.users is None else ("concurrency", load.users)
+    if not load.highest or asked is None:
+        return []
+    out = []
+    for count in range(max(2, math.ceil(asked / load.highest)), math.ceil(asked / load.highest) + MORE_REPLICAS):
+        share = asked / count if name == "rate" else math.ceil(asked / count)
+        words = f"{count} replicas, {share:.3g} {'requests/s' if name == 'rate' else 'users'} each, budget {{budget}}"
+        remedy = _try(found.case.question, Change(words, {**FREE, name: share}, count), ask)
+        if remedy is not None:
+            out.append(remedy)
+        if remedy is not None and remedy.verdict == FEASIBLE:
+            break
+    return out
 
 
 def _apart(pools: Disaggregation, found: Answer) -> Remedy:
@@ -123,7 +143,9 @@ def _apart(pools: Disaggregation, found: Answer) -> Remedy:
 
 
 def _kept(found: Answer) -> dict[str, Any]:
-    """A changed deployment keeps the batch and finds its own chunk."""
+    """A changed deployment keeps the batch, or the traffic, and finds its own chunk."""
+    if found.load is not None:
+        return FREE
     return {**FREE, "batch": found.workload.batch or None}
 
 

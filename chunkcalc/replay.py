@@ -10,7 +10,7 @@ request admitted last gives its place up and starts again.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from chunkcalc.errors import ChunkcalcError
 
 GRAIN = 32  # contexts and prefixes are timed in steps of so many tokens
 BLOCK = 16  # tokens of a KV block
+GAP = 1e-4  # gaps between tokens are counted to this [s]
 
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
 
@@ -101,6 +102,7 @@ class Replay:
     busy_s : time in steps [s]
     duration_s : from the first arrival to the last token [s]
     batch_seconds : decoding requests, integrated over time [s]
+    gaps : time between two tokens in units of GAP -> how often
     """
 
     served: list[Served] = field(default_factory=list)
@@ -109,6 +111,7 @@ class Replay:
     busy_s: float = 0.0
     duration_s: float = 0.0
     batch_seconds: float = 0.0
+    gaps: Counter[int] = field(default_factory=Counter)
 
 
 def replay(requests: Iterable[Request], step: StepTime, scheduler: Scheduler, concurrency: int | None = None) -> Replay:
@@ -307,8 +310,11 @@ class _Engine:
             tokens = min(count * self.scheduler.accepted, each.request.output - each.produced)
             each.done += round(tokens)
             each.produced += tokens
-            if count > 1 or each.first is not None:
-                each.gap = max(each.gap, time, self.now + time - each.last if each.first is not None else 0.0)
+            since = self.now + time - each.last
+            each.gap = max(each.gap, time, since)
+            self.out.gaps[round(since / GAP)] += 1
+        if count > 1:
+            self.out.gaps[round(time / GAP)] += (count - 1) * len(decodes)
         self.out.steps += count
         self.out.busy_s += time * count
         self.out.batch_seconds += sum(1 for each in self.running if each.decoding) * time * count

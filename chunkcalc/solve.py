@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from chunkcalc import counts
-from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Reading
+from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Load, Reading
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case, chunk_of, resolve
+from chunkcalc.demand import settle
 from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.question import Question
-from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe
+from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
 from chunkcalc.remedies import remedies
 from chunkcalc.roofline import COMPUTE_DTYPE, peak
 from chunkcalc.step import StepTimer
@@ -25,6 +26,7 @@ from chunkcalc.window import aligned_best, keeps, window
 
 MOST_BATCH = 1024  # per attention rank: the engines' default for requests in flight on a large GPU
 ALIGNED_WITHIN = 64  # batches below the largest among which an aligned budget is looked for
+SPREAD = 4.0  # standard deviations of a Poisson batch that --max-num-seqs leaves room for
 NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth a warning
 
 
@@ -70,13 +72,17 @@ def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer |
     """
     case = resolve(question)
     timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
-    batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
-    workload = replace(case.workload, batch=batch)
-    given = chunk_of(case, batch)
-    view = outlook(case.deployment, workload, case.slo, timer)
-    verdict = judge(view, given)
-    largest = largest_batch(case, timer) if verdict.name == OVERLOADED else None
-    found = _assemble(case, view, timer, verdict, given is not None, largest)
+    largest, load = None, None
+    if question.rate is not None or question.concurrency is not None:
+        view, verdict, load = settle(case, timer, thorough=with_remedies)
+        given = question.chunk or question.budget
+    else:
+        batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
+        given = chunk_of(case, batch)
+        view = outlook(case.deployment, replace(case.workload, batch=batch), case.slo, timer)
+        verdict = judge(view, given)
+        largest = largest_batch(case, timer) if verdict.name == OVERLOADED else None
+    found = _assemble(case, view, timer, verdict, given is not None, largest, load)
     if not with_remedies or found.verdict == "feasible":
         return found
     return replace(found, looked_for_remedies=True, remedies=remedies(found, verdict.pools, _again))
@@ -146,7 +152,7 @@ def knee(deployment: Deployment) -> float | None:
 
 
 def _assemble(
-    case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, given: bool, largest: int | None
+    case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, given: bool, largest: int | None, load: Load | None
 ) -> Answer:
     service, chunk, workload = view.expected, verdict.chunk, view.workload
     limits = [*view.latency_limits(service), *view.rules(service)]
@@ -162,7 +168,7 @@ def _assemble(
     limit = case.slo.ttft if verdict.name in (FEASIBLE, MARGINAL) else None
     queued = int(limit * chunking.prompt_tokens_per_s) if limit else None
     return Answer(
-        case=case, workload=workload, slo=case.slo, verdict=verdict.name, certain=verdict.certain,
+        case=case, workload=workload, slo=view.slo, verdict=verdict.name, certain=verdict.certain,
         needs_disaggregation=verdict.pools is not None, reasons=reasons,
         chunk=chunk, budget=budget, given=given, aligned=budget % view.alignment == 0,
         window=window(view, limits), headroom=min(ratios.values()) if ratios else None,
@@ -172,11 +178,19 @@ def _assemble(
         judged_tpot_s=view.judged_tpot(service, chunk) if service.b else None,
         tpot_error=tpot_error, ttft_error=ttft_error, step=timer.step(*_longest(service, chunk)),
         knee=knee(case.deployment), chunking=chunking,
-        capacity=capacity(case.deployment, workload, chunk), prompt_tokens=service.prefill.tokens,
+        capacity=capacity(case.deployment, workload, chunk), load=load, prompt_tokens=service.prefill.tokens,
         looked_for_remedies=False, remedies=(),
-        flags={case.deployment.engine.name: flags(case.deployment, workload, chunk, budget, queued)},
+        flags={case.deployment.engine.name: flags(case.deployment, _admitted(workload, load), chunk, budget, queued)},
         warnings=tuple(_warnings(case, view, verdict, budget)),
     )  # fmt: skip
+
+
+def _admitted(workload: Workload, load: Load | None) -> Workload:
+    """The workload with the most requests at once that its flags must let in."""
+    if load is None:
+        return workload
+    spread = load.users if load.users is not None else math.ceil(workload.batch + SPREAD * math.sqrt(workload.batch))
+    return replace(workload, batch=spread)
 
 
 def _longest(service: Service, c: int) -> tuple[float, float, float, float, float]:

@@ -55,6 +55,19 @@ class Flow:
     prompt_share: float
     spread: Callable[[float], float]
 
+    def ttft_at(self, percentile: float | None) -> float:
+        """The time to first token: its mean, or a percentile.
+
+        Parameters
+        ----------
+        percentile : such as 99; None for the mean
+
+        Returns
+        -------
+        time [s]
+        """
+        return self.ttft if percentile is None else self.ttft_quantile(percentile / 100)
+
     def ttft_quantile(self, q: float) -> float:
         """A quantile of the time to first token.
 
@@ -173,8 +186,11 @@ class Traffic:
             b = 0.5 * b + 0.5 * max(0.1, found.decoding)
         assert state is not None
         waited = replace(state, wait=found.wait, ttft=state.ttft - state.wait + found.wait)
-        quantile = waited.spread
-        spread: Callable[[float], float] = lambda q: quantile(q) + found.wait  # noqa: E731
+        quantile, longest = waited.spread, (own - 1) * waited.hold
+
+        def spread(q: float) -> float:
+            return quantile(q) + min(wait_quantile(found.wait, found.busy, q), longest)
+
         flow = self._flow(found.rate * self.ranks, found.decoding * self.stages, waited)
         return replace(flow, utilisation=found.busy, spread=spread)
 

@@ -102,6 +102,24 @@ def parse_rate(text: str, unit: str, where: str) -> float:
     return _positive(value * PREFIXES[prefix], text, where, hint)
 
 
+def parse_number(text: str, where: str) -> float:
+    """A positive number without a unit.
+
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+
+    >>> parse_number("2.5", "--rate")
+    2.5
+    """
+    hint = "write a number above zero without a unit, such as 2.5"
+    value, unit = _split(text, where, hint)
+    if unit:
+        raise ChunkcalcError(f"'{text}' has the unit '{unit}'", where, hint)
+    return _positive(value, text, where, hint)
+
+
 def parse_fraction(text: str, where: str, *, low: float = 0.0, high: float = 1.0) -> float:
     """A fraction from `0.9` or `90%`, between low and high.
 

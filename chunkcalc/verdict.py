@@ -94,10 +94,10 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     found = status(view, chunk)
     if found == FEASIBLE:
         return Verdict(name=FEASIBLE, chunk=chunk, reasons=(_margin(view, chunk),))
-    broken = tuple(_broken(view, chunk))
+    failing = tuple(broken(view, chunk))
     setting = other_setting(view)
     if setting is not None and setting.status == FEASIBLE and view.slo.itl is not None:
-        return _retune_by_setting(view, chunk, broken, setting)
+        return _retune_by_setting(view, chunk, failing, setting)
     failed = certificates(view, view.expected)
     if failed:
         return _certificate_verdict(view, chunk, failed)
@@ -106,18 +106,18 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     if given and keeps(view):
         certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
         hint = f"the window is not empty: chunk {best} keeps every limit"
-        return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*broken, hint))
+        return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*failing, hint))
     if setting is not None:
-        return _retune_by_setting(view, chunk, broken, setting)
+        return _retune_by_setting(view, chunk, failing, setting)
     if given and status(view, best) == MARGINAL:
         hint = f"the best chunk, {best}, is marginal"
-        return Verdict(name=RETUNE, chunk=chunk, reasons=(*broken, hint))
-    return _no_chunk(view, chunk, broken)
+        return Verdict(name=RETUNE, chunk=chunk, reasons=(*failing, hint))
+    return _no_chunk(view, chunk, failing)
 
 
-def _retune_by_setting(view: Outlook, chunk: int, broken: tuple[str, ...], setting: Setting) -> Verdict:
+def _retune_by_setting(view: Outlook, chunk: int, failing: tuple[str, ...], setting: Setting) -> Verdict:
     hint = f"{setting.words} keeps every limit"
-    return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*broken, hint))
+    return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*failing, hint))
 
 
 def certificates(view: Outlook, service: Service) -> list[str]:
@@ -169,19 +169,19 @@ def other_setting(view: Outlook) -> Setting | None:
     return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
 
 
-def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
+def _no_chunk(view: Outlook, chunk: int, failing: tuple[str, ...]) -> Verdict:
     """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
     service, memory = view.expected, view.memory_rule()
     if first([memory, *view.latency_limits(service)], 1, view.longest_chunk) is not None:
         # For engines that mix, utilisation is arithmetic; where prompts go first it is a prediction.
         floor = [*view.latency_limits(view.floor), *view.rules(service)]
         certain = service.mixed and first(floor, 1, view.longest_chunk) is None
-        return Verdict(name=OVERLOADED, chunk=chunk, certain=certain, reasons=(_overload_reason(view), *broken))
+        return Verdict(name=OVERLOADED, chunk=chunk, certain=certain, reasons=(_overload_reason(view), *failing))
     certain = _empty_on_floor(view)
     empty = "no chunk keeps every limit"
     pools = disaggregate(view)
     if pools is None:
-        return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, reasons=(empty, *broken))
+        return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, reasons=(empty, *failing))
     apart = (
         f"apart they do: prefill in {format_duration(pools.ttft_s)} with the KV transfer, "
         f"decode in {format_duration(pools.tpot_s)}, {pools.prefill_units} prefill : {pools.decode_units} decode units"
@@ -190,7 +190,7 @@ def _no_chunk(view: Outlook, chunk: int, broken: tuple[str, ...]) -> Verdict:
         name=DISAGGREGATE,
         chunk=chunk,
         certain=certain,
-        reasons=(empty, *broken, apart),
+        reasons=(empty, *failing, apart),
         pools=pools,
     )
 
@@ -268,8 +268,14 @@ def _margin(view: Outlook, chunk: int) -> str:
     return f"the tightest limit is {name}: predicted {-percent:.0f}% below it, {needed:.0f}% is needed to be sure"
 
 
-def _broken(view: Outlook, chunk: int) -> list[str]:
-    """What fails at a chunk, each with its number and limit."""
+def broken(view: Outlook, chunk: int) -> list[str]:
+    """What fails at a chunk, each with its number and limit.
+
+    Parameters
+    ----------
+    view : the deployment
+    chunk : chunk [token]
+    """
     service, slo, out = view.expected, view.slo, []
     ratios = view.ratios(chunk)
     names = {

@@ -17,7 +17,15 @@ ROOMS = {  # heavy libraries and the only files that may import them
     "yaml": {"engines/files.py", "manifests/nodes.py"},
     "pydantic": {"schema.py"},
     "rich": {"report/text.py"},
-    "typer": {"cli/main.py", "cli/solve.py", "cli/models.py", "cli/gpus.py", "cli/engine.py", "cli/check.py"},
+    "typer": {
+        "cli/main.py",
+        "cli/solve.py",
+        "cli/models.py",
+        "cli/gpus.py",
+        "cli/engine.py",
+        "cli/check.py",
+        "cli/replay.py",
+    },
 }
 
 

@@ -66,9 +66,21 @@ def solve(
         help="Mean context of a decode. Default: prompt + output/2.",
         rich_help_panel=WORKLOAD,
     ),
+    rate: str = typer.Option(
+        None, help="Requests per second that arrive, instead of a batch.", rich_help_panel=WORKLOAD
+    ),
+    concurrency: str = typer.Option(
+        None, help="Users that each wait for an answer, instead of a batch.", rich_help_panel=WORKLOAD
+    ),
+    prompt_p95: str = typer.Option(
+        None, help="95th percentile of the prompt tokens. Default: all alike.", rich_help_panel=WORKLOAD
+    ),
     prefix_hit: str = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD),
     ttft: str = typer.Option(None, help="Limit of the time to first token, such as 1s.", rich_help_panel=LIMITS),
     tpot: str = typer.Option(None, help="Limit of the time per output token, such as 30ms.", rich_help_panel=LIMITS),
+    percentile: str = typer.Option(
+        None, help="Percentile of TTFT that --ttft limits, with a rate. Default: mean.", rich_help_panel=LIMITS
+    ),
     itl: str = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS),
     tpot_basis: Basis = typer.Option(
         None,
@@ -130,7 +142,7 @@ def solve(
 
     Example: chunkcalc solve --model llama-3.1-8b --gpu h100 --prompt 4k --ttft 1s --tpot 30ms
     """
-    bandwidth, latency = _link(link)
+    bandwidth, latency = parse_link(link)
     question = Question(
         model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,
         draft_tokens=draft_tokens, engine=engine.value, engine_version=engine_version,
@@ -139,9 +151,11 @@ def solve(
         prompt=units.parse_count(prompt, "--prompt"),
         max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),
         prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
-        **_given(units.parse_count, output=output, batch=batch, context=context, chunk=chunk, budget=budget),
-        **_given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl),
-        **_given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
+        **given(units.parse_count, output=output, batch=batch, context=context, chunk=chunk, budget=budget,
+               concurrency=concurrency, prompt_p95=prompt_p95),
+        **given(units.parse_number, rate=rate, percentile=percentile),
+        **given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl),
+        **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
     found = answer(question, with_remedies=not no_remedies)
     if as_json:
@@ -152,12 +166,12 @@ def solve(
     raise typer.Exit(FAILS if failed else HOLDS)
 
 
-def _given(parse: Any, **values: str | None) -> dict[str, Any]:
+def given(parse: Any, **values: str | None) -> dict[str, Any]:
     """The options that were given, parsed."""
     return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
 
 
-def _link(value: str | None) -> tuple[float | None, float | None]:
+def parse_link(value: str | None) -> tuple[float | None, float | None]:
     """Bandwidth and latency from `16GB/s,20us`."""
     if value is None:
         return None, None

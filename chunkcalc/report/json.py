@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from chunkcalc import counts
-from chunkcalc.answer import Answer, Reading
+from chunkcalc.answer import Answer, Load, Reading
 from chunkcalc.capacity import Capacity
 from chunkcalc.precision import precision_for
 from chunkcalc.records import Hardware, Model
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the other reports need none of it
 
 SOLVE, MODELS, GPUS = "chunkcalc.solve/1", "chunkcalc.models/1", "chunkcalc.gpus/1"
 ENGINE = "chunkcalc.engine/1"
+QUANTILES = (50, 90, 99)
 
 
 def dumps(data: Mapping[str, Any]) -> str:
@@ -58,6 +59,7 @@ def solve(answer: Answer) -> dict[str, Any]:
         "window": numbers(answer)["window"],
         "chunking": asdict(answer.chunking),
         "capacity": memory(answer.capacity),
+        "load": None if answer.load is None else _load(answer.load),
         "verdict": answer.verdict,
         "certain": answer.certain,
         "needs_disaggregation": answer.needs_disaggregation,
@@ -65,6 +67,27 @@ def solve(answer: Answer) -> dict[str, Any]:
         "remedies": [asdict(remedy) for remedy in answer.remedies],
         "flags": {engine: list(flags) for engine, flags in answer.flags.items()},
         "warnings": list(answer.warnings),
+    }
+
+
+def _load(load: Load) -> dict[str, Any]:
+    flow = load.flow
+    return {
+        "rate": load.rate,
+        "concurrency": load.users,
+        "percentile": load.percentile,
+        "steady": load.steady,
+        "shown": load.shown,
+        "served_rate": flow.rate,
+        "batch": flow.batch,
+        "utilisation": flow.utilisation,
+        "wait_s": load.wait_s,
+        "mean_wait_s": flow.wait,
+        "ttft_s": {"mean": flow.ttft, **{f"p{q}": flow.ttft_quantile(q / 100) for q in QUANTILES}},
+        "itl_s": {f"p{q}": flow.gap_quantile(q / 100) for q in QUANTILES},
+        "tpot_s": flow.tpot,
+        "highest": load.highest,
+        "limit_rate": load.limit,
     }
 
 

@@ -17,6 +17,7 @@ from chunkcalc.units import format_bytes, format_count, format_duration, format_
 
 WIDTH = 80
 LABEL = 13
+WORTH_A_WORD = 1e-6  # a wait [s]
 STYLES = {FEASIBLE: "bold green", MARGINAL: "bold yellow"}
 MEANING = {
     "feasible": "every limit holds with its error band to spare",
@@ -78,6 +79,7 @@ def solve(answer: Answer, *, verbose: bool = False) -> list[Line]:
         *_setting(answer),
         [],
         *_times(answer),
+        *_load(answer),
         [],
         *_chunking(answer),
         [],
@@ -111,7 +113,7 @@ def _head(answer: Answer) -> list[Line]:
     subject = f"{deployment.model.id}, {deployment.precision.weights} weights, on {gpus} x {deployment.hardware.id}"
     subject += f" under {deployment.engine.name} {deployment.engine.version}"
     name = answer.verdict.upper().replace("_", " ")
-    meaning = MEANING[answer.verdict] if answer.slo.latency or not answer.holds else "memory and a steady state hold"
+    meaning = _meaning(answer) if answer.slo.latency or not answer.holds else "memory and a steady state hold"
     first, *more = textwrap.wrap(f"{name}: {meaning}{certainty}", WIDTH, subsequent_indent="  ")
     out: list[Line] = [[Segment(name, style), Segment(first[len(name) :])], *([Segment(row)] for row in more)]
     for reason in answer.reasons[:4]:
@@ -119,10 +121,22 @@ def _head(answer: Answer) -> list[Line]:
     return [*out, *([Segment(row, "dim")] for row in textwrap.wrap(subject, WIDTH))]
 
 
+def _meaning(answer: Answer) -> str:
+    load = answer.load
+    if load is None:
+        return MEANING[answer.verdict]
+    return MEANING[answer.verdict].replace("batch", "rate" if load.users is None else "number of users")
+
+
 def _setting(answer: Answer) -> Iterator[Line]:
     workload, window = answer.workload, answer.window
     lengths = f"{format_count(workload.prompt)} prompt + {format_count(workload.output)} output tokens"
-    yield from _wrapped("requests", f"{lengths}, batch {format_count(workload.batch)}{_batch_note(answer)}")
+    asked = f"batch {format_count(workload.batch)}{_batch_note(answer)}"
+    if answer.load is not None and answer.load.rate is not None:
+        asked = f"{answer.load.rate:g} requests/s"
+    elif answer.load is not None:
+        asked = f"{format_count(answer.load.users or 0)} users"
+    yield from _wrapped("requests", f"{lengths}, {asked}")
     verb = "judged" if answer.given else "set" if answer.holds else "closest"
     drafts = f" x {1 + workload.draft_tokens} tokens" if workload.draft_tokens else ""
     decodes = (answer.budget - answer.chunk) // (1 + workload.draft_tokens)
@@ -170,7 +184,7 @@ def _times(answer: Answer) -> Iterator[Line]:
     per_step = slo.tpot_basis == "step"
     drafts = answer.workload.draft_tokens
     rows = [
-        ("TTFT", floor.ttft_s, expected.ttft_s, answer.ttft_error, slo.ttft, "without queueing"),
+        ("TTFT", floor.ttft_s, expected.ttft_s, answer.ttft_error, slo.ttft, _queueing(answer)),
         (
             "longest step",
             floor.step_s,
@@ -211,6 +225,34 @@ def _times(answer: Answer) -> Iterator[Line]:
     ]  # fmt: skip
 
 
+def _queueing(answer: Answer) -> str:
+    load = answer.load
+    if load is None:
+        return "without queueing"
+    which = "mean" if load.percentile is None else f"p{load.percentile:g}"
+    return f"{which}, {format_duration(load.wait_s)} wait" if load.wait_s > WORTH_A_WORD else f"{which}, no wait"
+
+
+def _load(answer: Answer) -> Iterator[Line]:
+    """The traffic: what it makes of the replica, and how much more it takes."""
+    load = answer.load
+    if load is None:
+        return
+    flow = load.flow
+    users = load.users is not None
+    yield []
+    less = load.shown < (load.users or load.rate or 0.0)
+    carries = f"{flow.rate:.3g} requests/s, " if users or less else ""
+    at = "shown at the most it carries: " if less else ""
+    at = at if load.highest else "shown for one request at a time: "
+    yield from _wrapped("traffic", f"{at}{carries}{format_count(round(flow.batch))} decoding at once on average")
+    tails = ", ".join(f"p{q} {format_duration(flow.ttft_quantile(q / 100))}" for q in (50, 90, 99))
+    yield from _wrapped("", f"TTFT {tails}")
+    most = f"{load.highest:.0f} users" if users else f"{load.highest:.3g} requests/s"
+    beyond = "" if load.limit is None else f"; no steady state beyond {load.limit:.3g}"
+    yield from _wrapped("", f"at most {most} within the limits at this budget{beyond}")
+
+
 def _state(value: float, limit: float | None, band: float) -> tuple[str, str]:
     if limit is None:
         return "", ""
@@ -232,7 +274,8 @@ def _chunking(answer: Answer) -> Iterator[Line]:
             whole = not mixed and not answer.case.deployment.engine.prefill_interval
             rows.append(f"stall of every stream per prompt {stall}{': prompts go first, whole' if whole else ''}")
         before = format_count(parts.prompt_tokens_per_s_unchunked)
-        ttft = f"{format_duration(parts.ttft_unchunked_s)} -> {format_duration(expected.ttft_s)}"
+        wait = answer.load.wait_s if answer.load else 0.0
+        ttft = f"{format_duration(parts.ttft_unchunked_s)} -> {format_duration(expected.ttft_s - wait)}"
         rows.append(f"TTFT {ttft}, prompt rate {before} -> {format_count(parts.prompt_tokens_per_s)} tokens/s")
     if parts.decode_alone_s is not None:
         mixed = answer.case.deployment.engine.composition == "mixed"

@@ -1,0 +1,155 @@
+"""`chunkcalc replay`: a scheduler stepped over a trace or over drawn arrivals."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from chunkcalc import units
+from chunkcalc.cli.output import HOLDS, show_json, write_whole
+from chunkcalc.cli.solve import EngineName, given, parse_link
+from chunkcalc.errors import ChunkcalcError
+
+if TYPE_CHECKING:  # what the other commands need none of
+    from chunkcalc.arrivals import Request
+    from chunkcalc.case import Case
+
+MOST_REQUESTS = 1_000_000
+DEPLOYMENT, ARRIVALS, SETTING, OUTPUT = "Deployment", "Arrivals", "Setting", "Output"
+SERVERS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "--model-path"), "trtllm": ("trtllm-serve",)}
+
+
+class Arrivals(enum.StrEnum):
+    """How requests come."""
+
+    poisson = "poisson"
+    burst = "burst"
+    closed = "closed"
+
+
+def replay(
+    trace: Path = typer.Argument(None, help="CSV with arrival, prompt and output tokens per request."),
+    model: str = typer.Option(..., help="Id, Hugging Face id, or path.", rich_help_panel=DEPLOYMENT),
+    gpu: str = typer.Option(..., help="Id, product name, or path to a profile.", rich_help_panel=DEPLOYMENT),
+    tp: int = typer.Option(1, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT),
+    ep: int = typer.Option(1, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT),
+    attention_dp: int = typer.Option(1, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT),
+    weights: str = typer.Option(None, help="Weight format. Default: as shipped.", rich_help_panel=DEPLOYMENT),
+    kv: str = typer.Option(None, help="KV cache format: bf16 or fp8.", rich_help_panel=DEPLOYMENT),
+    engine: EngineName = typer.Option(
+        EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT
+    ),
+    engine_version: str = typer.Option(None, help="Default: the newest read.", rich_help_panel=DEPLOYMENT),
+    link: str = typer.Option(
+        None, help="Link between GPUs, such as 16GB/s; with its latency as measured, 16GB/s,20us.",
+        rich_help_panel=DEPLOYMENT,
+    ),
+    memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
+    budget: str = typer.Option(
+        None, help="Tokens per step (SGLang: the chunk). Default: the engine's.", rich_help_panel=SETTING
+    ),
+    max_num_seqs: str = typer.Option(
+        None, help="Requests at once. Default: the engine's.", rich_help_panel=SETTING
+    ),
+    enable_mixed_chunk: bool = typer.Option(
+        False, "--enable-mixed-chunk", help="SGLang: mix decodes into chunks.", rich_help_panel=SETTING
+    ),
+    prefill_decode_interval: int = typer.Option(
+        0, help="SGLang: decode steps after every prompt step.", rich_help_panel=SETTING
+    ),
+    no_chunked_prefill: bool = typer.Option(
+        False, "--no-chunked-prefill", help="Prompts enter a step whole.", rich_help_panel=SETTING
+    ),
+    arrivals: Arrivals = typer.Option(
+        None, help="Draw them instead of a trace: at a rate, all at once, or as answers come.",
+        rich_help_panel=ARRIVALS,
+    ),
+    rate: str = typer.Option(None, help="Requests per second (poisson).", rich_help_panel=ARRIVALS),
+    concurrency: str = typer.Option(None, help="Users at once (closed).", rich_help_panel=ARRIVALS),
+    requests: str = typer.Option(None, help="How many to draw. Default: 1000.", rich_help_panel=ARRIVALS),
+    prompt: str = typer.Option(None, "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=ARRIVALS),
+    output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=ARRIVALS),
+    prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=ARRIVALS),
+    seed: int = typer.Option(0, help="Of the draws.", rich_help_panel=ARRIVALS),
+    per_request: Path = typer.Option(None, help="Write a CSV with a row per request.", rich_help_panel=OUTPUT),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.replay/1 on stdout.", rich_help_panel=OUTPUT),
+) -> None:  # fmt: skip
+    """Step an engine's scheduler over requests: TTFT, TPOT and token gaps with their percentiles.
+
+    Example: chunkcalc replay --arrivals poisson --rate 3 --prompt 4000 --output 500 --model llama-3.1-8b --gpu h100
+    """
+    from chunkcalc.case import resolve  # noqa: PLC0415 - quick help
+    from chunkcalc.question import Question  # noqa: PLC0415
+    from chunkcalc.report import replay as report  # noqa: PLC0415
+    from chunkcalc.simulation import scheduler_for, simulate  # noqa: PLC0415
+
+    users = None if concurrency is None else units.parse_count(concurrency, "--concurrency")
+    listed = _requests(trace, arrivals, rate, users, requests, prompt, output, prompt_p95, seed)
+    bandwidth, latency = parse_link(link)
+    question = Question(
+        model=model, gpu=gpu, tp=tp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, engine=engine.value,
+        engine_version=engine_version, link=bandwidth, link_latency=latency, mixed_chunk=enable_mixed_chunk,
+        prefill_interval=prefill_decode_interval,
+        prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),
+        output=max(2, round(sum(each.output for each in listed) / len(listed))),
+        **given(units.parse_fraction, memory_fraction=memory_fraction),
+    )  # fmt: skip
+    case = resolve(question)
+    tokens, most = _setting(case, gpu, model, budget, max_num_seqs)
+    found = simulate(case, listed, scheduler_for(case, tokens, most, whole=no_chunked_prefill), concurrency=users)
+    if per_request is not None:
+        write_whole(per_request, report.per_request(found), "--per-request")
+    if as_json:
+        show_json(report.json(found))
+    else:
+        print(report.text(case, found))
+    raise typer.Exit(HOLDS)
+
+
+def _setting(case: Case, gpu: str, model: str, budget: str | None, most: str | None) -> tuple[int, int]:
+    """Budget and requests at once: as given, else what the engine does without flags."""
+    tokens = None if budget is None else units.parse_count(budget, "--budget")
+    running = None if most is None else units.parse_count(most, "--max-num-seqs")
+    if tokens is None or running is None:
+        from chunkcalc.inspection import inspect  # noqa: PLC0415 - only where something is left out
+
+        engine = case.deployment.engine
+        reading = inspect([*SERVERS[engine.name], model], gpu, engine.version, model=model).reading
+        tokens, running = tokens or reading.budget, running or reading.max_num_seqs
+    return tokens, running
+
+
+def _requests(
+    trace: Path | None, arrivals: Arrivals | None, rate: str | None, users: int | None, count: str | None,
+    prompt: str | None, output: str | None, p95: str | None, seed: int,
+) -> list[Request]:  # fmt: skip
+    """The trace's requests, or drawn ones."""
+    from chunkcalc.arrivals import burst, poisson, read_trace  # noqa: PLC0415 - quick help
+    from chunkcalc.demand import variation  # noqa: PLC0415
+
+    drawn = {"--arrivals": arrivals, "--rate": rate, "--requests": count, "--prompt": prompt, "--output": output,
+             "--prompt-p95": p95}  # fmt: skip
+    if trace is not None:
+        extra = next((name for name, value in drawn.items() if value is not None), None)
+        if extra is not None:
+            raise ChunkcalcError("a trace has its own requests", extra, f"leave out the trace or {extra}")
+        return read_trace(trace)
+    if arrivals is None:
+        raise ChunkcalcError("no requests", "TRACE", "give a CSV, or --arrivals poisson, burst or closed")
+    if prompt is None or output is None:
+        raise ChunkcalcError("drawn requests need lengths", "--arrivals", "add --prompt and --output")
+    if (arrivals is Arrivals.poisson) != (rate is not None):
+        raise ChunkcalcError("--arrivals poisson and --rate go together", "--rate", "give both or neither")
+    if (arrivals is Arrivals.closed) != (users is not None):
+        raise ChunkcalcError("--arrivals closed and --concurrency go together", "--concurrency", "give both or neither")
+    many = 1000 if count is None else units.parse_count(count, "--requests")
+    if many > MOST_REQUESTS:
+        raise ChunkcalcError(f"{many:,} requests are too many", "--requests", f"give at most {MOST_REQUESTS:,}")
+    mean, tokens = units.parse_count(prompt, "--prompt"), units.parse_count(output, "--output")
+    spread = variation(mean, None if p95 is None else units.parse_count(p95, "--prompt-p95"))
+    if rate is not None:
+        return poisson(units.parse_number(rate, "--rate"), many, mean, tokens, seed, spread)
+    return burst(many, mean, tokens, seed, spread)

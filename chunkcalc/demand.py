@@ -1,0 +1,318 @@
+"""A question with a rate or a number of users: the setting that carries it, and the verdict under it.
+
+The batch, the wait and how crowded a request finds the replica follow from the budget, so every
+budget is judged under the traffic that it makes itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
+from chunkcalc.case import Case, decode_tokens
+from chunkcalc.load import Queueing
+from chunkcalc.outlook import LARGEST_DEFAULT_BUDGET, Outlook, outlook
+from chunkcalc.records import Slo
+from chunkcalc.step import StepTimer
+from chunkcalc.traffic import Flow, Traffic
+from chunkcalc.units import format_count, format_duration
+from chunkcalc.verdict import FAILS, Verdict, broken, judge, status
+from chunkcalc.window import FINE_ALIGNMENT
+
+NEAR = 4  # steps to either side of the best budget that are tried too
+ROUNDS = 8  # of a budget for a given chunk
+RATIO = 1.19  # of one budget to the next: four per doubling
+CLOSED_ERROR = 0.55  # of a wait for other users, against the replay (benchmarks/load_table.py)
+LARGEST_ERROR = 2.0  # half-width of the error of a wait: beyond, it says nothing
+ALIKE = 0.05  # times to first token this close are as good as each other
+COARSE = 10  # halvings of a load
+RANKS = {FEASIBLE: 2, MARGINAL: 1, FAILS: 0}
+P95 = 1.6449  # standard deviations of a normal distribution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A budget under its own traffic.
+
+    budget, chunk : of a rank [token]
+    load : requests per second, or users
+    flow : the traffic
+    view : the deployment under it
+    status : feasible, marginal or fails
+    """
+
+    budget: int
+    chunk: int
+    load: float
+    flow: Flow
+    view: Outlook
+    status: str
+
+    @property
+    def merit(self) -> tuple[float, ...]:
+        """What a better budget has more of; of equals the smaller is better, its steps are shorter.
+
+        What keeps every limit with its band to spare is best with the shortest queue: that carries
+        bursts, and more traffic.
+        """
+        if self.status != FEASIBLE:
+            return RANKS[self.status], self.view.headroom(self.chunk), -self.budget
+        ttft = self.view.expected.ttft(self.chunk)
+        return RANKS[self.status], -round(math.log(ttft) / ALIKE), -self.budget
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the prediction keeps every limit, without its band."""
+        return self.view.headroom(self.chunk) >= 1 and self.status != FAILS
+
+
+class Demand:
+    """The traffic of a question.
+
+    Parameters
+    ----------
+    case : with a rate or a concurrency
+    timer : of its deployment
+    """
+
+    def __init__(self, case: Case, timer: StepTimer) -> None:
+        self.case, self.timer, question = case, timer, case.question
+        self.rate, self.users, self.percentile = question.rate, question.concurrency, question.percentile
+        self.asked = float(question.rate or question.concurrency or 0)
+        self.C = variation(question.prompt, question.prompt_p95)
+        # Users wait for one another: their queue always has a steady state.
+        self.slo: Slo = case.slo if self.users is None else replace(case.slo, max_utilisation=1.0)
+        self.step = outlook(case.deployment, case.workload, self.slo, timer).alignment
+        self._traffic = cache(self._at_budget)
+
+    def _at_budget(self, budget: int) -> Traffic:
+        return Traffic(self.case.deployment, self.case.workload, budget, self.timer, self.C)
+
+    def at(self, budget: int, load: float | None = None) -> Settled | None:
+        """A budget under the question's load, or another; None where there is no steady state.
+
+        Parameters
+        ----------
+        budget : of a rank [token]
+        load : requests per second, or users
+        """
+        traffic, load = self._traffic(budget), self.asked if load is None else load
+        flow = traffic.at_rate(load) if self.users is None else traffic.with_users(max(1, int(load)))
+        return None if flow is None else self._settle(budget, flow, load)
+
+    def _settle(self, budget: int, flow: Flow, load: float) -> Settled:
+        case = self.case
+        batch = math.ceil(flow.batch - 1e-6) if case.workload.output > 1 else 0
+        workload = replace(case.workload, batch=batch)
+        offset = decode_tokens(case.deployment, workload, batch)
+        chunk = max(1, budget - offset)
+        bare = outlook(case.deployment, workload, self.slo, self.timer)
+        service, judged = bare.expected, flow.ttft_at(self.percentile)
+        wait = max(0.0, judged - service.ttft(chunk))
+        tpot_band, ttft_band = bare.bands
+        # At a rate, an error e of the step's time is one of e / (1 - utilisation) of the wait.
+        error = CLOSED_ERROR if self.users else min(LARGEST_ERROR, tpot_band / max(1e-3, 1 - flow.utilisation))
+        queueing = Queueing(
+            wait=wait,
+            error=ttft_band + max(0.0, error - ttft_band) * wait / judged,
+            crowding=flow.tpot / service.tpot(chunk) if batch else 1.0,
+            pressure=flow.utilisation / service.utilisation(chunk) if service.utilisation(chunk) else 1.0,
+        )
+        view = outlook(case.deployment, workload, self.slo, self.timer, queueing)
+        return Settled(budget=budget, chunk=chunk, load=load, flow=flow, view=view, status=status(view, chunk))
+
+    def best(self) -> Settled | None:
+        """The budget that keeps the limits with most to spare; None where none has a steady state."""
+        found = self._best(self._budgets())
+        if found is None:
+            return None
+        step = self.step if found.status == FEASIBLE else FINE_ALIGNMENT
+        near = (found.budget + count * step for count in range(-NEAR, NEAR + 1))
+        return self._best(budget for budget in near if budget > 0)
+
+    def _best(self, budgets: Iterable[int]) -> Settled | None:
+        found = [settled for budget in budgets if (settled := self.at(budget)) is not None]
+        return max(found, key=lambda each: each.merit, default=None)
+
+    def _budgets(self) -> list[int]:
+        """Aligned budgets to try, in even ratios, up to a whole prompt and beyond every default."""
+        longest = max(LARGEST_DEFAULT_BUDGET, self.case.workload.prompt)
+        count = math.ceil(math.log(longest / self.step) / math.log(RATIO)) + 1
+        return sorted({self.step * max(1, round(RATIO**n)) for n in range(count)})
+
+    def given(self) -> int | None:
+        """The budget to judge; None to look for one. A given chunk leaves room for the decodes beside it."""
+        question = self.case.question
+        if question.chunk is None:
+            return question.budget
+        budget = question.chunk
+        for _ in range(ROUNDS):
+            settled = self.at(budget) or self.fullest(budget)
+            wanted = question.chunk + settled.view.offset
+            if wanted == budget:
+                break
+            budget = wanted
+        return budget
+
+    def fullest(self, given: int | None) -> Settled:
+        """The most traffic within the limits: at the given budget, or at the one that carries most.
+
+        Parameters
+        ----------
+        given : the budget; None for any [token]
+        """
+        budget = given or max(self._budgets(), key=self._carries)
+        carried = self._carries(budget)
+        return (self.at(budget, carried) if carried else None) or self.alone(budget)
+
+    def _carries(self, budget: int) -> float:
+        """The traffic within the limits, found coarsely below the asked load, which is too much."""
+        if not self.alone(budget).keeps:
+            return 0.0
+        low, high = 0.0, self.asked
+        for _ in range(COARSE):
+            middle = (low + high) / 2
+            found = self.at(budget, middle)
+            low, high = (middle, high) if found is not None and found.keeps else (low, middle)
+        return low
+
+    def alone(self, budget: int) -> Settled:
+        """One user at a time.
+
+        Parameters
+        ----------
+        budget : of a rank [token]
+        """
+        flow = self._traffic(budget).with_users(1)
+        return self._settle(budget, flow, 1.0 if self.users else flow.rate)
+
+    def answer(self, settled: Settled, verdict: Verdict, *, steady: bool = True) -> tuple[Outlook, Verdict, Load]:
+        """What `settle` returns for a setting.
+
+        Parameters
+        ----------
+        settled : the setting
+        verdict : on it
+        steady : the asked load has a steady state
+        """
+        load = Load(
+            rate=self.rate, users=self.users, percentile=self.percentile, flow=settled.flow, steady=steady,
+            shown=settled.load, highest=self.highest(settled.budget), limit=self.limit(settled.budget),
+            wait_s=settled.view.expected.queueing.wait,
+        )  # fmt: skip
+        return settled.view, verdict, load
+
+    def reasons(self, settled: Settled | None, most: Settled) -> tuple[str, ...]:
+        """Why a load is too much, and how many replicas carry it.
+
+        Parameters
+        ----------
+        settled : under the load; None where it has no steady state
+        most : the setting that carries most within the limits
+        """
+        out, slo, highest = [], self.slo, self.highest(most.budget)
+        unit = " requests/s" if self.users is None else " users"
+        if settled is None:
+            out.append(f"at {self.asked:g}{unit} the queue grows without end")
+        else:
+            view, chunk = settled.view, settled.chunk
+            wait = view.expected.queueing.wait
+            if slo.ttft is not None and view.expected.ttft(chunk) - wait <= slo.ttft < view.expected.ttft(chunk):
+                waiting = f"{format_duration(wait)} of TTFT is waiting"
+                out.append(f"at {self.asked:g}{unit}, {waiting}: the queue decides, not the chunk")
+            out += broken(view, chunk)
+        best = f"within the limits one replica carries {highest:.3g}{unit} (budget {format_count(most.budget)})"
+        return (f"{best}: {max(2, math.ceil(self.asked / highest))} carry this", *out)
+
+    def highest(self, budget: int) -> float:
+        """The highest rate, or number of users, within the limits at a budget.
+
+        Parameters
+        ----------
+        budget : of a rank [token]
+        """
+
+        def fine(load: float) -> bool:
+            found = self.at(budget, load)
+            return found is not None and found.keeps
+
+        if self.users is None:
+            return self._traffic(budget).highest(lambda flow: self._settle(budget, flow, flow.rate).keeps)
+        return _largest(fine)
+
+    def limit(self, budget: int) -> float | None:
+        """The rate at which a budget loses its steady state; None with users [request/s].
+
+        Parameters
+        ----------
+        budget : of a rank [token]
+        """
+        return None if self.users is not None else self._traffic(budget).limit()
+
+
+def _largest(fine: Callable[[float], bool]) -> float:
+    """The largest whole number that is fine, where all smaller ones are too."""
+    low, high = 0, 1
+    while fine(high) and high < 1 << 16:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fine(middle) else (low, middle)
+    return float(low)
+
+
+def variation(mean: float, p95: float | None) -> float:
+    """The coefficient of variation of a lognormal with this mean and 95th percentile.
+
+    Parameters
+    ----------
+    mean : of the length [token]
+    p95 : its 95th percentile; None where all are alike [token]
+
+    Returns
+    -------
+    C [1]
+
+    Examples
+    --------
+    >>> variation(4000, None), round(variation(4000, 9000), 2)
+    (0.0, 0.65)
+    """
+    if p95 is None or p95 <= mean:
+        return 0.0
+    sigma = P95 - math.sqrt(max(0.0, P95 * P95 - 2 * math.log(p95 / mean)))
+    return math.sqrt(math.expm1(sigma * sigma))
+
+
+def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outlook, Verdict, Load]:
+    """The view, the verdict and the load of a question with a rate or users.
+
+    Parameters
+    ----------
+    case : the case
+    timer : of its deployment
+    thorough : where the load is too much, say how much is not
+    """
+    demand = Demand(case, timer)
+    given = demand.given()
+    best = demand.best()
+    settled = best if given is None else demand.at(given)
+    if settled is not None and settled.status != FAILS:
+        return demand.answer(settled, judge(settled.view, settled.chunk))
+    if settled is not None and best is not None and best.status != FAILS:
+        hint = f"budget {format_count(best.budget)} keeps every limit under this load"
+        failing = (*broken(settled.view, settled.chunk), hint)
+        return demand.answer(settled, Verdict(name=RETUNE, chunk=settled.chunk, reasons=failing))
+    most = demand.fullest(None) if thorough else demand.alone(demand.step)
+    if not most.keeps:
+        lone = demand.alone(given or most.budget)
+        verdict = judge(lone.view, lone.chunk if given else None)
+        reasons = ("a lone request already misses the limits", *verdict.reasons)
+        return demand.answer(lone, replace(verdict, reasons=reasons), steady=settled is not None)
+    reasons = demand.reasons(settled, most)
+    shown = most if given is None else settled or demand.fullest(given)
+    verdict = Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)
+    return demand.answer(shown, verdict, steady=settled is not None)

@@ -1,0 +1,139 @@
+"""A deployment replayed: requests spread over its attention ranks, and what they saw."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from chunkcalc.arrivals import Request
+from chunkcalc.capacity import capacity
+from chunkcalc.case import Case
+from chunkcalc.load import accepted_tokens
+from chunkcalc.replay import GAP, Replay, Scheduler, Served, replay
+from chunkcalc.step import StepTimer
+
+SHOWN = (50, 90, 99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """What a replay gave.
+
+    scheduler : of each rank
+    served : every request in the order of arrival
+    gaps : time between two tokens [s] -> how often
+    duration_s : from the first arrival to the last token [s]
+    batch : decoding requests of the replica, on average [1]
+    busy : share of the time spent in steps [1]
+    steps, prompt_steps : how many ran, and carried prompt tokens
+    """
+
+    scheduler: Scheduler
+    served: Sequence[Served]
+    gaps: Mapping[float, int]
+    duration_s: float
+    batch: float
+    busy: float
+    steps: int
+    prompt_steps: int
+
+    @property
+    def finished(self) -> list[Served]:
+        """Requests that were answered."""
+        return [each for each in self.served if each.finished is not None]
+
+    @property
+    def ttft(self) -> dict[str, float] | None:
+        """Mean and percentiles of the time to first token [s]."""
+        return summary(Counter(each.ttft for each in self.finished if each.ttft is not None))
+
+    @property
+    def tpot(self) -> dict[str, float] | None:
+        """Mean and percentiles over requests of the mean time per output token [s]."""
+        return summary(Counter(each.tpot for each in self.finished if each.tpot is not None))
+
+    @property
+    def itl(self) -> dict[str, float] | None:
+        """Mean and percentiles of the gaps between two tokens [s]."""
+        return summary(self.gaps)
+
+
+def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = False) -> Scheduler:
+    """How a deployment composes its steps, on one attention rank.
+
+    Parameters
+    ----------
+    case : the deployment and its workload
+    budget : of a rank [token]
+    most_running : requests in flight on a rank [1]
+    whole : chunked prefill is off
+    """
+    deployment, workload = case.deployment, case.workload
+    kv = capacity(deployment, workload, budget).kv_tokens
+    return Scheduler(
+        budget=budget, most_running=most_running,
+        kv_tokens=None if kv is None else kv // deployment.parallelism.dp,
+        mixed=deployment.engine.composition == "mixed", whole=whole, interval=deployment.engine.prefill_interval,
+        reserve=deployment.engine.name == "trtllm", request_overhead=deployment.engine.request_overhead,
+        accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
+        slots=1 + workload.draft_tokens if deployment.engine.budget_counts_decodes else 1,
+    )  # fmt: skip
+
+
+def simulate(
+    case: Case, requests: Iterable[Request], scheduler: Scheduler, timer: StepTimer | None = None,
+    concurrency: int | None = None,
+) -> Simulation:  # fmt: skip
+    """Serve requests by a deployment; its attention ranks take them in turn.
+
+    Parameters
+    ----------
+    case : the deployment
+    requests : by arrival
+    scheduler : of each rank
+    timer : of the deployment, to share what it remembers
+    concurrency : users of a closed loop; None for the arrivals as they are
+    """
+    timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
+    ranks, listed = case.deployment.parallelism.dp, list(requests)
+    each = None if concurrency is None else math.ceil(concurrency / ranks)
+    shares = [listed[rank::ranks] for rank in range(ranks)]
+    runs = [replay(share, timer.expected, scheduler, each) for share in shares if share]
+    return _together(runs, scheduler)
+
+
+def _together(runs: Sequence[Replay], scheduler: Scheduler) -> Simulation:
+    duration = max(run.duration_s for run in runs)
+    gaps: Counter[float] = Counter()
+    for run in runs:
+        for gap, count in run.gaps.items():
+            gaps[gap * GAP] += count
+    longest = max(len(run.served) for run in runs)
+    turns = [run.served[place] for place in range(longest) for run in runs if place < len(run.served)]
+    return Simulation(
+        scheduler=scheduler, served=turns, gaps=gaps, duration_s=duration,
+        batch=sum(run.batch_seconds for run in runs) / duration if duration else 0.0,
+        busy=max(run.busy_s for run in runs) / duration if duration else 0.0,
+        steps=sum(run.steps for run in runs), prompt_steps=sum(run.mixed_steps for run in runs),
+    )  # fmt: skip
+
+
+def summary(values: Mapping[float, int]) -> dict[str, float] | None:
+    """Mean and percentiles of values that occur so often; None without any.
+
+    Parameters
+    ----------
+    values : value -> how often
+    """
+    total = sum(values.values())
+    if not total:
+        return None
+    out = {"mean": sum(value * count for value, count in values.items()) / total}
+    ordered, wanted, seen = sorted(values.items()), list(SHOWN), 0
+    for value, count in ordered:
+        seen += count
+        while wanted and seen >= wanted[0] / 100 * total:
+            out[f"p{wanted.pop(0)}"] = value
+    return out
