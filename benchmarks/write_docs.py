@@ -1,9 +1,10 @@
 """Write the generated parts of the documentation.
 
-    python benchmarks/write_docs.py [EVIDENCE_FOLDER]
+    python benchmarks/write_docs.py [--load] [EVIDENCE_FOLDER]
 
 fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, the
-rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md. Tests
+rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md;
+`--load` fills docs/load.md, which takes three minutes. Tests
 hold the answers to what the commands print, and the rules to the catalogue.
 """
 
@@ -45,6 +46,12 @@ def main(arguments: list[str]) -> None:
     after = rest.split("<!-- end of rules -->\n")[1]
     listed = f"<!-- rules -->\n{documentation(rules())}<!-- end of rules -->\n"
     path.write_text(before + listed + after, encoding="utf-8")
+    if "--load" in arguments:
+        import load_table  # noqa: PLC0415 - takes minutes
+
+        arguments.remove("--load")
+        path = ROOT / "docs" / "load.md"
+        path.write_text(tabulated(path.read_text(), {"load": load_table.table()}))
     if arguments:
         import chunk_attention  # noqa: PLC0415 - these need the evidence folder
         import reference_steps  # noqa: PLC0415

@@ -7,7 +7,7 @@ budget is judged under the traffic that it makes itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -28,7 +28,8 @@ RATIO = 1.19  # of one budget to the next: four per doubling
 CLOSED_ERROR = 0.55  # of a wait for other users, against the replay (benchmarks/load_table.py)
 LARGEST_ERROR = 2.0  # half-width of the error of a wait: beyond, it says nothing
 ALIKE = 0.05  # times to first token this close are as good as each other
-COARSE = 10  # halvings of a load
+CLOSE = 1e-3  # relative, at which a rate is found
+MOST_LOAD = 1e5
 RANKS = {FEASIBLE: 2, MARGINAL: 1, FAILS: 0}
 P95 = 1.6449  # standard deviations of a normal distribution
 
@@ -86,6 +87,7 @@ class Demand:
         # Users wait for one another: their queue always has a steady state.
         self.slo: Slo = case.slo if self.users is None else replace(case.slo, max_utilisation=1.0)
         self.step = outlook(case.deployment, case.workload, self.slo, timer).alignment
+        self._least = 1e-3 if self.users is None else 1.0
         self._traffic = cache(self._at_budget)
 
     def _at_budget(self, budget: int) -> Traffic:
@@ -157,27 +159,27 @@ class Demand:
             budget = wanted
         return budget
 
-    def fullest(self, given: int | None) -> Settled:
+    def fullest(self, given: int | None = None) -> Settled:
         """The most traffic within the limits: at the given budget, or at the one that carries most.
 
         Parameters
         ----------
         given : the budget; None for any [token]
-        """
-        budget = given or max(self._budgets(), key=self._carries)
-        carried = self._carries(budget)
-        return (self.at(budget, carried) if carried else None) or self.alone(budget)
 
-    def _carries(self, budget: int) -> float:
-        """The traffic within the limits, found coarsely below the asked load, which is too much."""
-        if not self.alone(budget).keeps:
-            return 0.0
-        low, high = 0.0, self.asked
-        for _ in range(COARSE):
-            middle = (low + high) / 2
-            found = self.at(budget, middle)
-            low, high = (middle, high) if found is not None and found.keeps else (low, middle)
-        return low
+        Returns
+        -------
+        the setting; a lone request where none keeps the limits
+        """
+        best, carried = given or self.step, 0.0
+        for budget in [given] if given else self._budgets():
+            # One look tells whether a budget can beat the best so far.
+            if self.alone(budget).keeps and self._keeps(budget, max(carried * (1 + CLOSE), self._least)):
+                best, carried = budget, self.highest(budget, carried)
+        return (self.at(best, carried) if carried else None) or self.alone(best)
+
+    def _keeps(self, budget: int, load: float) -> bool:
+        found = self.at(budget, load)
+        return found is not None and found.keeps
 
     def alone(self, budget: int) -> Settled:
         """One user at a time.
@@ -227,21 +229,21 @@ class Demand:
         best = f"within the limits one replica carries {highest:.3g}{unit} (budget {format_count(most.budget)})"
         return (f"{best}: {max(2, math.ceil(self.asked / highest))} carry this", *out)
 
-    def highest(self, budget: int) -> float:
+    def highest(self, budget: int, least: float = 0.0) -> float:
         """The highest rate, or number of users, within the limits at a budget.
 
         Parameters
         ----------
         budget : of a rank [token]
+        least : a load that is known to be within them
         """
-
-        def fine(load: float) -> bool:
-            found = self.at(budget, load)
-            return found is not None and found.keeps
-
-        if self.users is None:
-            return self._traffic(budget).highest(lambda flow: self._settle(budget, flow, flow.rate).keeps)
-        return _largest(fine)
+        low, high = least, max(self._least, 2 * least)
+        while self._keeps(budget, high) and high < MOST_LOAD:
+            low, high = high, 2 * high
+        while high - low > (CLOSE * low if self.users is None else 1) and high > self._least:
+            middle = (low + high) / 2 if self.users is None else (low + high) // 2
+            low, high = (middle, high) if self._keeps(budget, middle) else (low, middle)
+        return low
 
     def limit(self, budget: int) -> float | None:
         """The rate at which a budget loses its steady state; None with users [request/s].
@@ -251,17 +253,6 @@ class Demand:
         budget : of a rank [token]
         """
         return None if self.users is not None else self._traffic(budget).limit()
-
-
-def _largest(fine: Callable[[float], bool]) -> float:
-    """The largest whole number that is fine, where all smaller ones are too."""
-    low, high = 0, 1
-    while fine(high) and high < 1 << 16:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fine(middle) else (low, middle)
-    return float(low)
 
 
 def variation(mean: float, p95: float | None) -> float:
@@ -306,7 +297,7 @@ def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outl
         hint = f"budget {format_count(best.budget)} keeps every limit under this load"
         failing = (*broken(settled.view, settled.chunk), hint)
         return demand.answer(settled, Verdict(name=RETUNE, chunk=settled.chunk, reasons=failing))
-    most = demand.fullest(None) if thorough else demand.alone(demand.step)
+    most = demand.fullest() if thorough else demand.alone(demand.step)
     if not most.keeps:
         lone = demand.alone(given or most.budget)
         verdict = judge(lone.view, lone.chunk if given else None)

@@ -62,6 +62,28 @@ def transfer_time(deployment: Deployment, prompt: float, cached: float = 0.0, li
     return float(moved / link)
 
 
+def exposed_transfer(transfer: float, prefill: float, layers: int) -> float:
+    """The part of a KV transfer that the first token waits for, where each layer leaves when it is done.
+
+    Parameters
+    ----------
+    transfer : of the whole cache [s]
+    prefill : of the prompt [s]
+    layers : of the model [1]
+
+    Returns
+    -------
+    time: the last layer's share, and what the link could not keep up with [s]
+
+    Examples
+    --------
+    >>> exposed_transfer(0.1, 1.0, 10), exposed_transfer(2.0, 1.0, 10)
+    (0.01, 1.1)
+    """
+    rest = 1 - 1 / layers
+    return transfer / layers + max(0.0, (transfer - prefill) * rest)
+
+
 def alone(view: Outlook, service: Service) -> Service:
     """The same service with nothing decoding beside the prompt.
 

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from chunkcalc.cli import check, engine, gpus, models, replay, solve
+from chunkcalc.cli import check, engine, fleet, gpus, models, replay, solve
 from chunkcalc.cli.output import HOLDS, INTERNAL, USAGE
 from chunkcalc.errors import ChunkcalcError
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.command("solve", rich_help_panel="Answer")(solve.solve)
 app.command("check", rich_help_panel="Answer")(check.check)
+app.command("fleet", rich_help_panel="Answer")(fleet.fleet)
 app.command("replay", rich_help_panel="Answer")(replay.replay)
 app.command("engine", rich_help_panel="Understand")(engine.engine)
 app.command("rules", rich_help_panel="Advanced")(check.rules)

@@ -1,0 +1,102 @@
+"""`chunkcalc fleet`: how many GPUs a rate needs, and in which shape."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from chunkcalc import units
+from chunkcalc.cli.output import FAILS, HOLDS, show_json
+from chunkcalc.cli.solve import Basis, EngineName, given, parse_link
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.question import Question
+
+DEPLOYMENT, WORKLOAD, LIMITS, OUTPUT = "Deployment", "Workload", "Limits", "Output"
+
+
+def fleet(
+    model: str = typer.Option(..., help="Id, Hugging Face id, or path.", rich_help_panel=DEPLOYMENT),
+    gpu: list[str] = typer.Option(..., help="Id; several compare.", rich_help_panel=DEPLOYMENT),
+    price: list[str] = typer.Option(
+        None, help="Per GPU and hour; one, or one for each --gpu.", rich_help_panel=DEPLOYMENT
+    ),
+    max_gpus: int = typer.Option(None, min=1, help="Leave larger shapes out.", rich_help_panel=DEPLOYMENT),
+    weights: str = typer.Option(None, help="Weight format. Default: as shipped.", rich_help_panel=DEPLOYMENT),
+    kv: str = typer.Option(None, help="KV cache format: bf16 or fp8.", rich_help_panel=DEPLOYMENT),
+    engine: EngineName = typer.Option(
+        EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT
+    ),
+    engine_version: str = typer.Option(None, help="Default: the newest read.", rich_help_panel=DEPLOYMENT),
+    draft_tokens: int = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT),
+    draft_acceptance: str = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT),
+    memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
+    link: str = typer.Option(None, help="Link between GPUs, such as 16GB/s.", rich_help_panel=DEPLOYMENT),
+    kv_link: str = typer.Option(
+        "50GB/s", help="Network between prefill and decode units.", rich_help_panel=DEPLOYMENT
+    ),
+    rate: str = typer.Option(..., help="Requests per second of the whole fleet.", rich_help_panel=WORKLOAD),
+    prompt: str = typer.Option(..., "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=WORKLOAD),
+    output: str = typer.Option(
+        None, "--output", "--osl", help="Output tokens. Default: 512.", rich_help_panel=WORKLOAD
+    ),
+    prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=WORKLOAD),
+    prefix_hit: str = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD),
+    ttft: str = typer.Option(None, help="Limit of the time to first token.", rich_help_panel=LIMITS),
+    tpot: str = typer.Option(None, help="Limit of the time per output token.", rich_help_panel=LIMITS),
+    itl: str = typer.Option(None, help="Limit of the longest gap.", rich_help_panel=LIMITS),
+    percentile: str = typer.Option(None, help="Of TTFT. Default: the mean.", rich_help_panel=LIMITS),
+    tpot_basis: Basis = typer.Option(None, help="What --tpot judges.", rich_help_panel=LIMITS),
+    max_utilisation: str = typer.Option("0.85", help="Highest share of prompt capacity.", rich_help_panel=LIMITS),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.fleet/1 on stdout.", rich_help_panel=OUTPUT),
+) -> None:  # fmt: skip
+    """How many GPUs carry a rate within TTFT and TPOT: shapes, chunk, together or apart, cheapest first.
+
+    Exit code 1 when no shape does.
+
+    Example: chunkcalc fleet --model qwen3-32b --gpu h100 --rate 12 --prompt 4k --output 500 --ttft 1s --tpot 40ms
+    """
+    from chunkcalc.fleet import fleet as find  # noqa: PLC0415 - quick help
+    from chunkcalc.report import fleet as report  # noqa: PLC0415
+
+    bandwidth, latency = parse_link(link)
+    question = Question(
+        model=model, gpu=gpu[0], weights=weights, kv=kv, draft_tokens=draft_tokens, engine=engine.value,
+        engine_version=engine_version, link=bandwidth, link_latency=latency,
+        tpot_basis=tpot_basis.value if tpot_basis else None, rate=units.parse_number(rate, "--rate"),
+        prompt=units.parse_count(prompt, "--prompt"),
+        max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),
+        prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
+        **given(units.parse_count, output=output, prompt_p95=prompt_p95),
+        **given(units.parse_number, percentile=percentile),
+        **given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl),
+        **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
+    )  # fmt: skip
+    transfer = units.parse_rate(kv_link, "B/s", "--kv-link")
+    found = find(question, _priced(gpu, price or []), max_gpus, transfer, _progress())
+    _clear()
+    if as_json:
+        show_json(report.json(found))
+    else:
+        print(report.text(found))
+    raise typer.Exit(HOLDS if found.chosen is not None else FAILS)
+
+
+def _priced(gpus: list[str], prices: list[str]) -> list[tuple[str, float | None]]:
+    if len(prices) > 1 and len(prices) != len(gpus):
+        raise ChunkcalcError(f"{len(prices)} prices for {len(gpus)} GPUs", "--price", "give one, or one for each --gpu")
+    read: list[float | None] = [units.parse_number(price, "--price") for price in prices] or [None]
+    return list(zip(gpus, read * len(gpus) if len(read) == 1 else read, strict=False))
+
+
+def _progress() -> Callable[[str], None]:
+    """What is being looked at, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+    return lambda words: print(f"\r\x1b[K{words} ...", end="", file=sys.stderr, flush=True)
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,104 @@
+"""A fleet as text and as chunkcalc.fleet/1."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict
+from typing import Any
+
+from chunkcalc.fleet import Fleet, Shape, describe
+from chunkcalc.report.tables import WIDTH, table
+from chunkcalc.units import format_count, format_duration, format_si
+
+SCHEMA = "chunkcalc.fleet/1"
+SHOWN = 10
+
+
+def text(found: Fleet) -> str:
+    """The report of `chunkcalc fleet`.
+
+    Parameters
+    ----------
+    found : the answer
+    """
+    question, chosen = found.question, found.chosen
+    lengths = f"{format_count(question.prompt)} prompt + {format_count(question.output or 0)} output tokens"
+    if chosen is None:
+        head = f"NONE: no shape carries {found.rate:g} requests/s of {lengths} within the limits"
+    else:
+        sure = "" if chosen.status == "feasible" else " (marginal: measure before relying on it)"
+        money = "" if chosen.cost is None else f", {chosen.cost:,.2f} per hour"
+        spare = 100 * (chosen.max_rate / found.rate - 1)
+        head = f"{chosen.gpus} x {chosen.gpu} as {describe(chosen)}{money}: {spare:.0f}% more traffic fits{sure}"
+    rows = textwrap.wrap(head, WIDTH, subsequent_indent="  ")
+    for reason in found.reasons:
+        rows += textwrap.wrap(reason, WIDTH, initial_indent="- ", subsequent_indent="  ")
+    rows += [f"{question.model}, {found.rate:g} requests/s, {lengths}, {_limits(found)}", ""]
+    if found.shapes:
+        rows.append(_table(found))
+    if len(found.shapes) > SHOWN:
+        rows.append(f"and {len(found.shapes) - SHOWN} dearer shapes: see --json")
+    if any(shape.prefill for shape in found.shapes[:SHOWN]):
+        rows.append(f"P, D: prefill and decode units, {format_si(found.kv_link, 'B/s')} between them")
+    if found.left_out:
+        rows.append("")
+    for line in found.left_out:
+        rows += textwrap.wrap(line, WIDTH, initial_indent="left out: ", subsequent_indent="  ")
+    return "\n".join(rows)
+
+
+def _limits(found: Fleet) -> str:
+    question = found.question
+    named = (("TTFT", question.ttft), ("TPOT", question.tpot), ("longest gap", question.itl))
+    which = f" (p{question.percentile:g})" if question.percentile else ""
+    return ", ".join(
+        f"{name}{which if name == 'TTFT' else ''} {format_duration(limit)}" for name, limit in named if limit
+    )
+
+
+def _table(found: Fleet) -> str:
+    several = len({shape.gpu for shape in found.shapes}) > 1
+    priced = found.shapes[0].cost is not None
+    head = ("shape", *(("GPU",) if several else ()), "GPUs", *(("per h",) if priced else ()), "budget", "rate",
+            "TTFT", "TPOT", "")  # fmt: skip
+    rows = []
+    for shape in found.shapes[:SHOWN]:
+        rows.append(
+            (_short(shape), *((shape.gpu,) if several else ()), str(shape.gpus),
+             *((f"{shape.cost:,.2f}",) if priced else ()), format_count(shape.budget), f"{shape.max_rate:.3g}/s",
+             format_duration(shape.ttft_s), format_duration(shape.tpot_s),
+             "ok" if shape.status == "feasible" else "close")
+        )  # fmt: skip
+    return table(head, rows)
+
+
+def _short(shape: Shape) -> str:
+    stages = f" pp{shape.pp}" if shape.pp > 1 else ""
+    if shape.prefill is None:
+        return f"{shape.replicas} x tp{shape.tp}{stages}"
+    return f"P {shape.prefill[0]} x tp{shape.prefill[1]} + D {shape.replicas - shape.prefill[0]} x tp{shape.tp}{stages}"
+
+
+def json(found: Fleet) -> dict[str, Any]:
+    """The schema chunkcalc.fleet/1.
+
+    Parameters
+    ----------
+    found : the answer
+    """
+    return {
+        "schema": SCHEMA,
+        "rate": found.rate,
+        "shapes": [_shape(shape, found.rate) for shape in found.shapes],
+        "chosen": None if found.chosen is None else _shape(found.chosen, found.rate),
+        "runner_up": next((_shape(shape, found.rate) for shape in found.shapes if shape is not found.chosen), None),
+        "reasons": list(found.reasons),
+        "left_out": list(found.left_out),
+    }
+
+
+def _shape(shape: Shape, rate: float) -> dict[str, Any]:
+    row = asdict(shape)
+    prefill = row.pop("prefill")
+    row["prefill_units"], row["prefill_tp"] = prefill or (None, None)
+    return {**row, "headroom": shape.max_rate / rate - 1}
