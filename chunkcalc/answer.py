@@ -91,7 +91,7 @@ class Load:
     flow : the steady state, or the fullest there is
     steady : the asked load has a steady state
     shown : the load that the answer's numbers are of: the asked one, or what can be carried
-    highest : rate, or users, within the limits at this budget
+    highest : rate, or users, within the limits at this budget; None where it was not looked for
     limit : rate at which the steady state is lost; None with users [request/s]
     wait_s : part of the judged time to first token that is waiting [s]
     """
@@ -102,7 +102,7 @@ class Load:
     flow: Flow
     steady: bool
     shown: float
-    highest: float
+    highest: float | None
     limit: float | None
     wait_s: float
 

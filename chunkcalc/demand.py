@@ -77,9 +77,11 @@ class Demand:
     ----------
     case : with a rate or a concurrency
     timer : of its deployment
+    thorough : say how much more, or how much less, would hold
     """
 
-    def __init__(self, case: Case, timer: StepTimer) -> None:
+    def __init__(self, case: Case, timer: StepTimer, *, thorough: bool = True) -> None:
+        self.thorough = thorough
         self.case, self.timer, question = case, timer, case.question
         self.rate, self.users, self.percentile = question.rate, question.concurrency, question.percentile
         self.asked = float(question.rate or question.concurrency or 0)
@@ -191,6 +193,12 @@ class Demand:
         flow = self._traffic(budget).with_users(1)
         return self._settle(budget, flow, 1.0 if self.users else flow.rate)
 
+    def lone(self) -> Settled:
+        """One user at a time, at a budget that keeps the limits for it if there is one."""
+        budgets = self._budgets()
+        budget = next((each for each in budgets if self.alone(each).keeps), budgets[0])
+        return self.alone(budget)
+
     def answer(self, settled: Settled, verdict: Verdict, *, steady: bool = True) -> tuple[Outlook, Verdict, Load]:
         """What `settle` returns for a setting.
 
@@ -202,7 +210,8 @@ class Demand:
         """
         load = Load(
             rate=self.rate, users=self.users, percentile=self.percentile, flow=settled.flow, steady=steady,
-            shown=settled.load, highest=self.highest(settled.budget), limit=self.limit(settled.budget),
+            shown=settled.load, highest=self.highest(settled.budget) if self.thorough else None,
+            limit=self.limit(settled.budget) if self.thorough else None,
             wait_s=settled.view.expected.queueing.wait,
         )  # fmt: skip
         return settled.view, verdict, load
@@ -270,7 +279,7 @@ def variation(mean: float, p95: float | None) -> float:
     Examples
     --------
     >>> variation(4000, None), round(variation(4000, 9000), 2)
-    (0.0, 0.65)
+    (0.0, 0.66)
     """
     if p95 is None or p95 <= mean:
         return 0.0
@@ -287,7 +296,7 @@ def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outl
     timer : of its deployment
     thorough : where the load is too much, say how much is not
     """
-    demand = Demand(case, timer)
+    demand = Demand(case, timer, thorough=thorough)
     given = demand.given()
     best = demand.best()
     settled = best if given is None else demand.at(given)
@@ -297,13 +306,13 @@ def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outl
         hint = f"budget {format_count(best.budget)} keeps every limit under this load"
         failing = (*broken(settled.view, settled.chunk), hint)
         return demand.answer(settled, Verdict(name=RETUNE, chunk=settled.chunk, reasons=failing))
-    most = demand.fullest() if thorough else demand.alone(demand.step)
+    most = demand.fullest() if thorough else demand.lone()
     if not most.keeps:
         lone = demand.alone(given or most.budget)
         verdict = judge(lone.view, lone.chunk if given else None)
         reasons = ("a lone request already misses the limits", *verdict.reasons)
         return demand.answer(lone, replace(verdict, reasons=reasons), steady=settled is not None)
-    reasons = demand.reasons(settled, most)
+    reasons = demand.reasons(settled, most) if thorough else ()
     shown = most if given is None else settled or demand.fullest(given)
     verdict = Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)
     return demand.answer(shown, verdict, steady=settled is not None)

@@ -126,7 +126,12 @@ class _Unit:
         )  # fmt: skip
 
     def cost(self, gpus: int) -> float | None:
-        """Per hour; None without a price."""
+        """Per hour; None without a price.
+
+        Parameters
+        ----------
+        gpus : how many
+        """
         return None if self.price is None else gpus * self.price
 
     def prefill(self) -> tuple[float, Callable[[float], float], int] | None:

@@ -114,6 +114,7 @@ def closed_loop(N: int, S: float, D: float, k: float = 1.0) -> Closed:
     for n in range(1, N + 1):
         ahead = max(0.0, queue - (k - 1)) if k > 1 else queue
         wait = max(0.0, ahead * S / k - min(busy, ahead) * S / (2 * k))
-        rate = n / (wait + S + D)
+        rate = min(n / (wait + S + D), k / S) if S > 0 else n / (wait + D)
+        wait = n / rate - S - D
         queue, busy = rate * (wait + S), min(1.0, rate * S / k)
     return Closed(wait, rate, rate * D, busy)

@@ -61,7 +61,9 @@ def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
     return answer(asked, with_remedies=with_remedies)
 
 
-def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None) -> Answer:
+def answer(
+    question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None, thorough: bool = True
+) -> Answer:
     """Answer a Question.
 
     Parameters
@@ -69,12 +71,13 @@ def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer |
     question : what is asked
     with_remedies : solve the changes that would help, where the limits do not hold
     timer : of the same deployment, to share what it remembers
+    thorough : with a rate or users, say how much more, or how much less, would hold
     """
     case = resolve(question)
     timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
     largest, load = None, None
     if question.rate is not None or question.concurrency is not None:
-        view, verdict, load = settle(case, timer, thorough=with_remedies)
+        view, verdict, load = settle(case, timer, thorough=thorough)
         given = question.chunk or question.budget
     else:
         batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
@@ -89,7 +92,7 @@ def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer |
 
 
 def _again(question: Question) -> Answer:
-    return answer(question, with_remedies=False)
+    return answer(question, with_remedies=False, thorough=False)
 
 
 def largest_batch(case: Case, timer: StepTimer) -> int:

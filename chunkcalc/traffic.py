@@ -22,6 +22,7 @@ from chunkcalc.step import StepTimer
 ROUNDS = 300  # of the fixed point of a batch
 CLOSE = 1e-3  # relative, at which it is reached
 SETTLED = 8  # rounds before that is believed
+JUMPS = 30  # rounds from which moves become smaller
 MOST_BATCH = 8192.0  # decoding requests of a rank beyond which there is no steady state
 SHARING = 1.5  # prompts per step from which they share steps
 # While prompts queue, decodes pile up, and their steps hold the queue longer: what the mean batch does
@@ -163,9 +164,11 @@ class Traffic:
             # A request sees itself and the others, whose number varies the more the slower they are for it.
             seen = 0.5 * seen + 0.5 * clumps / (1 - elasticity)
             cv = (more.hold - state.hold) / step * math.sqrt(b / (1 - elasticity)) / state.hold if b else 0.0
-            if count >= SETTLED and abs(wanted - b) <= CLOSE * max(1.0, wanted):
+            # The number of chunks jumps with b: around such a jump only ever smaller moves settle.
+            move = (wanted - b) / (1 + max(0, count - JUMPS) / 10)
+            if count >= SETTLED and abs(move) <= CLOSE * max(1.0, wanted):
                 return self._flow(rate, wanted, state)
-            b = wanted
+            b += move
         return None
 
     def with_users(self, users: int) -> Flow:
@@ -244,7 +247,8 @@ class Traffic:
             c = 1.0
             if not closed:
                 return None
-        alone = self._time(0, 0, b) if b > 0 else 0.0
+        # A step without prompts, where anything decodes at all.
+        alone = self._time(0, 0, b) * -math.expm1(-b) if b > 0 else 0.0
         own = self._time(0, 0, seen)
         if self.tokens * SHARING > c:
             return self._chunked(rate, int(c), beside, seen, alone, own, cv, closed)

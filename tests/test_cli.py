@@ -62,8 +62,8 @@ def test_json_is_versioned_and_complete():
     data = json.loads(found.stdout)
     assert data["schema"] == "chunkcalc.solve/1"
     assert list(data) == [
-        "schema", "inputs", "slo", "textbook", "floor", "expected", "knee", "window", "chunking", "capacity", "verdict",
-        "certain", "needs_disaggregation", "reasons", "remedies", "flags", "warnings",
+        "schema", "inputs", "slo", "textbook", "floor", "expected", "knee", "window", "chunking", "capacity", "load",
+        "verdict", "certain", "needs_disaggregation", "reasons", "remedies", "flags", "warnings",
     ]  # fmt: skip
     assert data["slo"] == {"ttft_s": 2.0, "tpot_s": 0.06, "itl_s": None, "tpot_basis": "step"}
     assert set(data["floor"]) == {"step_s", "decode_step_s", "ttft_s", "tpot_s", "itl_s"}

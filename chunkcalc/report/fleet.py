@@ -33,7 +33,7 @@ def text(found: Fleet) -> str:
     rows = textwrap.wrap(head, WIDTH, subsequent_indent="  ")
     for reason in found.reasons:
         rows += textwrap.wrap(reason, WIDTH, initial_indent="- ", subsequent_indent="  ")
-    rows += [f"{question.model}, {found.rate:g} requests/s, {lengths}, {_limits(found)}", ""]
+    rows += [*textwrap.wrap(f"{question.model}, {found.rate:g} requests/s, {lengths}, {_limits(found)}", WIDTH), ""]
     if found.shapes:
         rows.append(_table(found))
     if len(found.shapes) > SHOWN:

@@ -1,0 +1,143 @@
+"""Rates and users: limits, laws, and the closed forms against the replay."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkcalc.arrivals import Request, burst, poisson
+from chunkcalc.case import Case, resolve
+from chunkcalc.outlook import outlook
+from chunkcalc.question import Question
+from chunkcalc.queueing import closed_loop, mean_wait, wait_quantile
+from chunkcalc.replay import Scheduler
+from chunkcalc.simulation import simulate
+from chunkcalc.step import StepTimer
+from chunkcalc.traffic import Traffic
+
+BUDGET = 1024
+ENGINES = ("vllm", "sglang", "trtllm")
+
+
+@cache
+def case_of(engine: str, prompt: int = 4000, output: int = 300) -> Case:
+    return resolve(Question(model="llama-3.1-8b", gpu="h100-sxm", prompt=prompt, output=output, engine=engine))
+
+
+@cache
+def traffic_of(engine: str, prompt: int = 4000, budget: int = BUDGET) -> Traffic:
+    case = case_of(engine, prompt)
+    return Traffic(case.deployment, case.workload, budget, StepTimer(case.deployment, 0))
+
+
+def test_the_wait_is_that_of_md1_and_mg1():
+    assert mean_wait(0.8, 1.0) == pytest.approx(0.8 / (2 * 0.2))
+    assert mean_wait(0.8, 1.0, C=1.0) == pytest.approx(0.8 / 0.2)  # M/M/1
+    assert mean_wait(1.0, 1.0) == math.inf
+
+
+@given(st.floats(0.01, 0.98), st.floats(0.001, 10), st.floats(0, 2), st.floats(1, 8))
+def test_the_wait_grows_with_load_and_variance_and_shrinks_with_room(rho, hold, C, k):
+    rate = rho * k / hold
+    wait = mean_wait(rate, hold, k, C)
+    assert 0 <= wait < math.inf
+    assert mean_wait(rate * 1.01, hold, k, C) >= wait
+    assert mean_wait(rate, hold, k, C + 0.1) >= wait
+
+
+@given(st.floats(0.01, 0.98), st.floats(0.01, 10))
+def test_the_quantiles_of_the_wait_have_its_mean(rho, wait):
+    steps = 20000
+    mean = sum(wait_quantile(wait, rho, (index + 0.5) / steps) for index in range(steps)) / steps
+    assert mean == pytest.approx(wait, rel=0.01)
+
+
+@given(st.integers(1, 200), st.floats(0.001, 1), st.floats(0.001, 20))
+def test_a_closed_loop_obeys_littles_law_and_its_bounds(users, hold, thinking):
+    found = closed_loop(users, hold, thinking)
+    assert found.rate * (found.wait + hold + thinking) == pytest.approx(users)
+    assert found.rate <= min(1 / hold, users / (hold + thinking)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_rate_towards_zero_gives_the_unloaded_answer(engine):
+    flow = traffic_of(engine).at_rate(1e-4)
+    case = case_of(engine)
+    alone = outlook(case.deployment, case.workload, case.slo).expected
+    one = outlook(case.deployment, replace(case.workload, batch=1), case.slo).expected
+    chunk = BUDGET - (engine != "sglang")
+    assert flow.wait == pytest.approx(0, abs=1e-4)
+    assert flow.ttft == pytest.approx(alone.ttft(BUDGET), rel=0.02)
+    assert flow.tpot == pytest.approx(one.decode_step, rel=0.01)
+    assert chunk > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_wait_diverges_where_the_steady_state_ends(engine):
+    traffic = traffic_of(engine)
+    limit = traffic.limit()
+    assert traffic.at_rate(limit * 1.01) is None
+    flows = [traffic.at_rate(share * limit) for share in (0.2, 0.5, 0.8, 0.95)]
+    waits = [flow.wait for flow in flows]
+    assert waits == sorted(waits)
+    if engine == "sglang":  # its decodes are what runs away: the queue for the prefill stays short
+        assert flows[-1].tpot > 4 * flows[0].tpot
+    else:
+        assert waits[-1] > 5 * waits[1]
+    for flow in flows:  # Little's law for the decodes
+        assert flow.batch == pytest.approx(flow.rate * 299 * flow.tpot, rel=0.01)
+
+
+def seen(engine: str, prompt: int, budget: int, rate: float, seed: int):
+    case, traffic = case_of(engine, prompt), traffic_of(engine, prompt, budget)
+    scheduler = Scheduler(
+        budget=budget, most_running=4096, mixed=traffic.mixed, request_overhead=case.deployment.engine.request_overhead
+    )
+    found = simulate(case, poisson(rate, 2000, prompt, 300, seed), scheduler, traffic.timer)
+    kept = found.served[400:]
+    return sum(each.ttft for each in kept) / len(kept), sum(each.tpot for each in kept) / len(kept)
+
+
+@pytest.mark.parametrize(
+    ("engine", "prompt", "budget"),
+    [
+        ("vllm", 4000, 1024),
+        ("vllm", 1000, 2048),
+        ("sglang", 4000, 4096),
+        ("sglang", 1000, 8192),
+        ("trtllm", 6000, 2048),
+    ],
+)
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_the_closed_form_agrees_with_the_replay(engine, prompt, budget, share):
+    traffic = traffic_of(engine, prompt, budget)
+    rate = share * traffic.limit()
+    flow = traffic.at_rate(rate)
+    runs = [seen(engine, prompt, budget, rate, seed) for seed in (3, 4)]
+    ttft, tpot = (sum(values) / 2 for values in zip(*runs, strict=True))
+    assert flow.tpot == pytest.approx(tpot, rel=0.10)
+    assert flow.ttft == pytest.approx(ttft, rel=0.12)
+
+
+def test_users_that_wait_agree_with_the_replay():
+    case, traffic = case_of("vllm"), traffic_of("vllm")
+    requests = [Request(0.0, 4000, max(2, each.prompt)) for each in burst(480, 300, 1, 1, spread=0.1)]
+    scheduler = Scheduler(budget=BUDGET, most_running=4096, request_overhead=case.deployment.engine.request_overhead)
+    found = simulate(case, requests, scheduler, traffic.timer, 16)
+    kept = found.served[32:-16]
+    tpot = sum(each.tpot for each in kept) / len(kept)
+    assert traffic.with_users(16).tpot == pytest.approx(tpot, rel=0.05)
+
+
+@given(st.sampled_from(ENGINES), st.floats(0.01, 0.95), st.floats(0.01, 0.98))
+def test_quantiles_grow(engine, share, q):
+    traffic = traffic_of(engine)
+    flow = traffic.at_rate(share * LIMITS[engine])
+    assert flow.ttft_quantile(q) <= flow.ttft_quantile(q + 0.01)
+    assert flow.gap_quantile(q) <= flow.gap_quantile(q + 0.01)
+
+
+LIMITS = {engine: traffic_of(engine).limit() for engine in ENGINES}
