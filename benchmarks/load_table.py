@@ -20,7 +20,7 @@ from chunkcalc.traffic import Flow, Traffic
 
 UTILISATIONS = (0.2, 0.4, 0.6, 0.8, 0.85)
 USERS = (4, 16, 48)
-SEEDS = (3, 4)
+SEEDS = (3, 4, 5)
 MANY = 4096  # requests in flight: no limit here
 SLACK = 2.0  # times the unloaded figures: the limits of the highest rate
 

@@ -1,4 +1,4 @@
-"""How fast: `solve()` warm, and the whole command against the bare interpreter's start.
+"""How fast: `solve()` warm, the whole command against the bare interpreter's start, replay and fleet.
 
 python benchmarks/speed.py
 """
@@ -12,6 +12,12 @@ import time
 from collections.abc import Callable
 
 from chunkcalc import solve
+from chunkcalc.arrivals import poisson
+from chunkcalc.case import resolve
+from chunkcalc.catalog import gpus
+from chunkcalc.fleet import fleet
+from chunkcalc.question import Question
+from chunkcalc.simulation import scheduler_for, simulate
 
 QUESTIONS = {
     "8B, no batch": {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "ttft": 1.0, "tpot": 0.03},
@@ -54,6 +60,17 @@ def started(*arguments: str) -> float:
     return median(lambda: subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL), 15)
 
 
+CHAT = 20_000  # requests
+DATA_CENTRE = 8  # GPUs of a node
+FLEET = Question(model="qwen3-32b", gpu="h100-sxm", rate=12.0, prompt=4000, output=500, ttft=1.0, tpot=0.04)
+
+
+def _chat() -> None:
+    """A chat workload: 600 tokens in, 250 out, 15 a second."""
+    case = resolve(Question(model="llama-3.1-8b", gpu="h100-sxm", prompt=600, output=250))
+    simulate(case, poisson(15.0, CHAT, 600, 250, 1, 0.8), scheduler_for(case, 2048, 256))
+
+
 def main() -> None:
     """Print both."""
     medians = []
@@ -63,6 +80,11 @@ def main() -> None:
         print(f"solve() {name:<30}{1e3 * taken:8.1f} ms")
     print(f"solve() {'median':<30}{1e3 * statistics.median(medians):8.1f} ms")
     bare, whole = started("-c", "pass"), started("-m", "chunkcalc.cli.main", *COMMAND.split())
+    served = median(_chat, 1)
+    print(f"replay {CHAT:,} requests of a chat in {served:.1f} s, {CHAT / served:,.0f} requests/s")
+    names = [(gpu.id, None) for gpu in gpus() if gpu.confidence == "A" and gpu.link.gpus_per_node >= DATA_CENTRE]
+    taken = median(lambda: fleet(FLEET, names), 1)
+    print(f"fleet over {len(names)} data-centre GPUs in {taken:.1f} s, {taken / len(names):.2f} s each")
     print(f"command {1e3 * whole:.0f} ms, bare interpreter {1e3 * bare:.0f} ms: {whole / bare:.1f} times")
 
 

@@ -3,9 +3,9 @@
     python benchmarks/write_docs.py [--load] [EVIDENCE_FOLDER]
 
 fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, the
-rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md;
-`--load` fills docs/load.md, which takes three minutes. Tests
-hold the answers to what the commands print, and the rules to the catalogue.
+rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md and the
+traces of docs/load.md; `--load` fills the rest of docs/load.md, which takes minutes. Tests hold the
+answers to what the commands print, and the rules to the catalogue.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def main(arguments: list[str]) -> None:
     if arguments:
         import chunk_attention  # noqa: PLC0415 - these need the evidence folder
         import reference_steps  # noqa: PLC0415
+        import trace_replay  # noqa: PLC0415
 
         folder = Path(arguments[0])
         tables = {
@@ -63,6 +64,8 @@ def main(arguments: list[str]) -> None:
         }
         path = ROOT / "docs" / "accuracy.md"
         path.write_text(tabulated(path.read_text(), tables))
+        path = ROOT / "docs" / "load.md"
+        path.write_text(tabulated(path.read_text(), {"traces": trace_replay.table(folder)}))
 
 
 def tabulated(text: str, tables: dict[str, str]) -> str:

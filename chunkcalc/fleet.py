@@ -103,15 +103,19 @@ class _Unit:
         most = self.demand.fullest()
         if not most.keeps:
             return None
-        count = math.ceil(self.rate / most.load - 1e-9)
-        found = None
-        for replicas in range(count, math.ceil(count * MORE) + 1):
-            best = self._share(replicas)
-            if best is not None and (best.status == FEASIBLE or (found is None and best.keeps)):
-                found = self._shape(replicas, best, most.load)
-                if best.status == FEASIBLE:
-                    break
-        return found
+        low = math.ceil(self.rate / most.load - 1e-9)
+        fewest, high = self._share(low), math.ceil(low * MORE)
+        surest = fewest if low == high else self._share(high)
+        if surest is None or surest.status != FEASIBLE or (fewest is not None and fewest.status == FEASIBLE):
+            return None if fewest is None else self._shape(low, fewest, most.load)
+        while high - low > 1:  # less load on each is never less sure
+            middle = (low + high) // 2
+            found = self._share(middle)
+            if found is not None and found.status == FEASIBLE:
+                high, surest = middle, found
+            else:
+                low = middle
+        return self._shape(high, surest, most.load)
 
     def _share(self, replicas: int) -> Settled | None:
         return Demand(replace_rate(self.case, self.rate / replicas), self.timer).best()

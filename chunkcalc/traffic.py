@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 from chunkcalc.load import accepted_tokens
 from chunkcalc.prefill import Prefill
@@ -27,7 +26,7 @@ MOST_BATCH = 8192.0  # decoding requests of a rank beyond which there is no stea
 SHARING = 1.5  # prompts per step from which they share steps
 # While prompts queue, decodes pile up, and their steps hold the queue longer: what the mean batch does
 # not show. Found on three setups of benchmarks/load_table.py, held on others.
-FEEDBACK, FARTHEST = 0.044, 4.3
+FEEDBACK, FARTHEST = 0.036, 4.3
 SPAN = 4.0  # prompts over which the marginal time of one more is taken
 
 
@@ -317,6 +316,8 @@ class Traffic:
             tpot = (own + length - alone if self.mixed else own / max(1e-9, 1 - busy)) / self.accepted
 
         def spread(q: float) -> float:
+            from statistics import NormalDist  # noqa: PLC0415 - 10 ms that a lone step needs not
+
             crowd = 1 + batch + max(0.0, NormalDist().inv_cdf(q)) * math.sqrt(batch)
             return wait_quantile(wait, rho, q) + q * square / length + base + more * crowd + overhead
 
