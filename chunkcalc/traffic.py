@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from chunkcalc.load import accepted_tokens
 from chunkcalc.prefill import Prefill
-from chunkcalc.queueing import FULL, closed_loop, mean_wait, wait_quantile
+from chunkcalc.queueing import FULL, closed_loop, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.step import StepTimer
 
@@ -284,7 +284,7 @@ class Traffic:
         return _State(
             tpot=tpot, ttft=ttft, wait=wait, hold=hold, utilisation=rho, step=longest, decode_step=own, chunk=c,
             prompt_share=min(1.0, rho * own / max(own, hold / count)) if self.mixed else min(1.0, rate * own),
-            spread=lambda q: wait_quantile(wait, rho, q) + total + idle * alone * q + overhead,
+            spread=lambda q: sum_quantile(wait, rho, total, self.C, q) + idle * alone * q + overhead,
         )  # fmt: skip
 
     def _shared(

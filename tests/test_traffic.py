@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from chunkcalc.arrivals import Request, burst, poisson
 from chunkcalc.case import Case, resolve
+from chunkcalc.demand import variation
 from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
-from chunkcalc.queueing import closed_loop, mean_wait, wait_quantile
+from chunkcalc.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.replay import Scheduler
 from chunkcalc.simulation import simulate
 from chunkcalc.step import StepTimer
@@ -141,3 +142,21 @@ def test_quantiles_grow(engine, share, q):
 
 
 LIMITS = {engine: traffic_of(engine).limit() for engine in ENGINES}
+
+
+def test_prompts_of_unequal_length_have_the_tails_of_the_replay():
+    C = variation(4000, 8000)
+    case = case_of("vllm")
+    traffic = Traffic(case.deployment, case.workload, BUDGET, C=C)
+    scheduler = Scheduler(budget=BUDGET, most_running=4096, request_overhead=case.deployment.engine.request_overhead)
+    found = simulate(case, poisson(3.5, 6000, 4000, 300, 1, C), scheduler, traffic.timer)
+    flow = traffic.at_rate(3.5)
+    assert flow.ttft == pytest.approx(found.ttft["mean"], rel=0.12)
+    for q in (50, 90, 99):
+        assert flow.ttft_quantile(q / 100) == pytest.approx(found.ttft[f"p{q}"], rel=0.30)
+
+
+@given(st.floats(0.01, 3), st.floats(0.05, 0.95), st.floats(0.01, 3), st.floats(0.05, 0.95))
+def test_a_sum_with_equal_lengths_is_the_wait_and_ones_own(wait, rho, own, q):
+    assert sum_quantile(wait, rho, own, 1e-6, q) == pytest.approx(own + wait_quantile(wait, rho, q), rel=1e-3, abs=1e-3)
+    assert sum_quantile(wait, rho, own, 0.5, q) <= sum_quantile(wait, rho, own, 0.5, q + 0.04)
