@@ -85,7 +85,7 @@ class Judge:
     def __init__(self, setup: Setup) -> None:
         self.setup, self.case = setup, case_of(setup)
         self.timer = StepTimer(self.case.deployment, 0)
-        self.traffic = Traffic(self.case.deployment, self.case.workload, setup.budget, self.timer)
+        self.traffic = Traffic(self.case.deployment, self.case.workload, setup.budget, self.timer, most=MANY)
         self.scheduler = Scheduler(
             budget=setup.budget, most_running=MANY, mixed=self.traffic.mixed,
             request_overhead=self.case.deployment.engine.request_overhead,

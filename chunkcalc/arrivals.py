@@ -80,7 +80,18 @@ def _length(draws: random.Random, mean: int, spread: float) -> int:
     return max(1, round(draws.gammavariate(shape, mean / shape)))
 
 
-def read_trace(path: Path) -> list[Request]:
+class Trace(NamedTuple):
+    """A recorded trace.
+
+    requests : by arrival, the first at 0 s
+    unanswered : rows without output tokens, which are left out
+    """
+
+    requests: list[Request]
+    unanswered: int
+
+
+def read_trace(path: Path) -> Trace:
     """A recorded trace: a CSV with arrival times, prompt and output tokens.
 
     Parameters
@@ -89,7 +100,7 @@ def read_trace(path: Path) -> list[Request]:
 
     Returns
     -------
-    requests by arrival, the first at 0 s
+    its requests
 
     Raises
     ------
@@ -102,17 +113,19 @@ def read_trace(path: Path) -> list[Request]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             names = _columns(rows.fieldnames or [], where)
-            out = [_request(row, names, number, where) for number, row in enumerate(rows, 2)]
+            read = [_request(row, names, number, where) for number, row in enumerate(rows, 2)]
     except OSError as error:
         raise ChunkcalcError(f"cannot be read ({error.strerror})", where, "give a CSV file") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise ChunkcalcError(f"is not a CSV file ({error!s:.80})", where, "give a CSV file with a header") from None
+    out = [request for request in read if request.output]
     if not out:
         raise ChunkcalcError("holds no request", where, "give a trace with at least one row")
     if any(later.arrival < earlier.arrival for earlier, later in pairwise(out)):
         raise ChunkcalcError("is not sorted by arrival", where, "sort its rows by time")
     first = out[0].arrival
-    return [request._replace(arrival=request.arrival - first) for request in out]
+    requests = [request._replace(arrival=request.arrival - first) for request in out]
+    return Trace(requests, len(read) - len(out))
 
 
 def _columns(header: Sequence[str], where: str) -> dict[str, str]:
@@ -135,8 +148,8 @@ def _request(row: Mapping[str, str], names: Mapping[str, str], number: int, wher
         prompt, output = (int(float(row[names[key]])) for key in ("prompt", "output"))
     except (TypeError, ValueError, OverflowError):
         raise ChunkcalcError(f"row {number} is no request", where, "give numbers in all three columns") from None
-    if not math.isfinite(arrival) or prompt < 1 or output < 1:
-        hint = "prompt and output are whole numbers of at least 1"
+    if not math.isfinite(arrival) or prompt < 1 or output < 0:
+        hint = "the arrival is a time, prompt and output are token counts"
         raise ChunkcalcError(f"row {number} is no request", where, hint)
     return Request(arrival, prompt, output)
 
@@ -146,6 +159,7 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        from datetime import datetime  # noqa: PLC0415 - few traces have dates
+        from datetime import UTC, datetime  # noqa: PLC0415 - few traces have dates
 
-        return datetime.fromisoformat(text.strip()[:26]).timestamp()
+        when = datetime.fromisoformat(text.strip())
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -302,16 +302,23 @@ def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outl
     settled = best if given is None else demand.at(given)
     if settled is not None and settled.status != FAILS:
         return demand.answer(settled, judge(settled.view, settled.chunk))
-    if settled is not None and best is not None and best.status != FAILS:
+    if given is not None and best is not None and best.status != FAILS:
+        shown = settled or demand.fullest(given)
+        endless = "" if settled else "under this load its queue grows without end"
         hint = f"budget {format_count(best.budget)} keeps every limit under this load"
-        failing = (*broken(settled.view, settled.chunk), hint)
-        return demand.answer(settled, Verdict(name=RETUNE, chunk=settled.chunk, reasons=failing))
+        failing = tuple(filter(None, (endless, *broken(shown.view, shown.chunk), hint)))
+        verdict = Verdict(name=RETUNE, chunk=shown.chunk, reasons=failing)
+        return demand.answer(shown, verdict, steady=settled is not None)
     most = demand.fullest() if thorough else demand.lone()
     if not most.keeps:
         lone = demand.alone(given or most.budget)
         verdict = judge(lone.view, lone.chunk if given else None)
-        reasons = ("a lone request already misses the limits", *verdict.reasons)
-        return demand.answer(lone, replace(verdict, reasons=reasons), steady=settled is not None)
+        if verdict.name in (FEASIBLE, MARGINAL):  # for one request, but under no load that was tried
+            verdict = Verdict(name=OVERLOADED, chunk=lone.chunk, reasons=("only a lone request keeps the limits",))
+        else:
+            reasons = ("a lone request already misses the limits", *verdict.reasons)
+            verdict = replace(verdict, reasons=reasons)
+        return demand.answer(lone, verdict, steady=settled is not None)
     reasons = demand.reasons(settled, most) if thorough else ()
     shown = most if given is None else settled or demand.fullest(given)
     verdict = Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)

@@ -103,11 +103,11 @@ class _Unit:
         most = self.demand.fullest()
         if not most.keeps:
             return None
-        low = math.ceil(self.rate / most.load - 1e-9)
+        low = max(1, math.ceil(self.rate / most.load - 1e-9))
         fewest, high = self._share(low), math.ceil(low * MORE)
         surest = fewest if low == high else self._share(high)
         if surest is None or surest.status != FEASIBLE or (fewest is not None and fewest.status == FEASIBLE):
-            return None if fewest is None else self._shape(low, fewest, most.load)
+            return None if fewest is None else self._shape(low, fewest)
         while high - low > 1:  # less load on each is never less sure
             middle = (low + high) // 2
             found = self._share(middle)
@@ -115,17 +115,18 @@ class _Unit:
                 high, surest = middle, found
             else:
                 low = middle
-        return self._shape(high, surest, most.load)
+        return self._shape(high, surest)
 
     def _share(self, replicas: int) -> Settled | None:
         return Demand(replace_rate(self.case, self.rate / replicas), self.timer).best()
 
-    def _shape(self, replicas: int, best: Settled, most: float) -> Shape:
+    def _shape(self, replicas: int, best: Settled) -> Shape:
         view, gpus = best.view, replicas * self.gpus
         return Shape(
             kind=COLOCATED, gpu=self.case.deployment.hardware.id, tp=self.question.tp, pp=self.question.pp,
             replicas=replicas, prefill=None, gpus=gpus, budget=best.budget, chunk=best.chunk,
-            batch=view.workload.batch, max_rate=replicas * most, ttft_s=view.expected.ttft(best.chunk),
+            batch=view.workload.batch, max_rate=replicas * self.demand.highest(best.budget),
+            ttft_s=view.expected.ttft(best.chunk),
             tpot_s=view.judged_tpot(view.expected, best.chunk), status=best.status, cost=self.cost(gpus),
         )  # fmt: skip
 
@@ -163,8 +164,8 @@ class _Unit:
             low, high = (middle, high) if slo.ttft is None or ttft(middle) <= slo.ttft else (low, middle)
         return low, ttft, tokens
 
-    def decode(self) -> tuple[float, int, float] | None:
-        """Rate and batch of a decode unit within TPOT and memory, and its TPOT; None where one decode misses."""
+    def decode(self) -> tuple[float, Callable[[float], tuple[int, float, float]]] | None:
+        """Rate of a decode unit within TPOT and memory, and batch, step and TPOT at a rate; None where one misses."""
         slo, workload, service = self.case.slo, self.case.workload, self.demand.alone(self.demand.step).view.expected
         spread = self.case.deployment.parallelism.dp * self.case.deployment.parallelism.pp
         accepted = service.accepted
@@ -185,8 +186,15 @@ class _Unit:
         mean = math.floor(low - math.sqrt(low)) if low > 1 else low
         if mean < 1:
             return None
-        tpot = step(mean) / accepted
-        return mean / (max(1, workload.output - 1) * tpot), mean, tpot
+        tokens = max(1, workload.output - 1)
+
+        def settle(rate: float) -> tuple[int, float, float]:
+            batch = 1
+            while batch < mean and batch < rate * tokens * step(batch) / accepted:
+                batch += 1
+            return batch, step(batch), step(batch) / accepted
+
+        return mean * accepted / (tokens * step(mean)), settle
 
 
 def replace_rate(case: Case, rate: float) -> Case:
@@ -229,7 +237,7 @@ def fleet(
         found = [(unit, unit.colocated()) for unit in units]
         for unit, shape in found:
             if shape is None:
-                left_out.append(f"{name} tp {unit.question.tp}: a lone request already misses the limits")
+                left_out.append(f"{name} {_degrees(unit.question)}: a lone request already misses the limits")
         shapes += [shape for _, shape in found if shape is not None]
         progress(f"{name}: prefill and decode apart")
         shapes += _apart(units, question.rate)
@@ -261,7 +269,7 @@ def _units(
                 left_out.append(f"{question.gpu} tp {tp}: {error.what}")
                 continue
             if not capacity(unit.case.deployment, unit.case.workload, unit.demand.step).fits:
-                left_out.append(f"{question.gpu} tp {tp}{f' pp {pp}' if pp > 1 else ''}: does not fit")
+                left_out.append(f"{question.gpu} {_degrees(unit.question)}: does not fit")
                 continue
             fitting += 1
             yield unit
@@ -269,22 +277,28 @@ def _units(
             return
 
 
+def _degrees(question: Question) -> str:
+    return f"tp {question.tp}{f' pp {question.pp}' if question.pp > 1 else ''}"
+
+
 def _apart(units: Sequence[_Unit], rate: float) -> list[Shape]:
     """The best pair of pools of each pair of degrees, whole units that keep up with the rate."""
     out: list[Shape] = []
     prefills = [(unit, able) for unit in units if (able := unit.prefill()) is not None and able[0] > 0]
     decodes = [(unit, kept) for unit in units if (kept := unit.decode()) is not None]
-    for (first, (served, ttft, chunk)), (second, (carried, batch, tpot)) in product(prefills, decodes):
+    for (first, (served, ttft, chunk)), (second, (carried, settle)) in product(prefills, decodes):
         x, y = math.ceil(rate / served), math.ceil(rate / carried)
+        batch, step, tpot = settle(rate / y)
         gpus, time, slo = x * first.gpus + y * second.gpus, ttft(rate / x), first.case.slo
         tpot_band, ttft_band = first.demand.alone(first.demand.step).view.bands
         sure = (slo.ttft is None or time * (1 + ttft_band) <= slo.ttft) and (
             slo.tpot is None or tpot * (1 + tpot_band) <= slo.tpot
         )
+        sure = sure and (slo.itl is None or step * (1 + tpot_band) <= slo.itl)
         shape = Shape(
             kind=DISAGGREGATED, gpu=first.case.deployment.hardware.id, tp=second.question.tp, pp=second.question.pp,
             replicas=x + y, prefill=(x, first.question.tp), gpus=gpus, budget=chunk, chunk=chunk,
-            batch=math.ceil(batch * min(1.0, rate / (y * carried))), max_rate=min(x * served, y * carried),
+            batch=batch, max_rate=min(x * served, y * carried),
             ttft_s=time, tpot_s=tpot, status=FEASIBLE if sure else MARGINAL, cost=first.cost(gpus),
         )  # fmt: skip
         out.append(shape)
@@ -293,7 +307,6 @@ def _apart(units: Sequence[_Unit], rate: float) -> list[Shape]:
 
 def _reasons(question: Question, shapes: Sequence[Shape], chosen: Shape | None, progress: Progress) -> Iterator[str]:
     if chosen is None:
-        yield "no shape carries the rate within the limits"
         return
     together = next((shape for shape in shapes if shape.kind == COLOCATED and shape.status == chosen.status), None)
     apart = next((shape for shape in shapes if shape.kind == DISAGGREGATED and shape.status == chosen.status), None)

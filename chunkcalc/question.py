@@ -73,6 +73,7 @@ class Question:
 
 
 LARGEST_COUNT = 1e9
+FAR = 1e17  # a bound that no user means
 MOST_P95 = 3.8  # times the mean: beyond exp(1.645^2 / 2) no lognormal has such a 95th percentile
 OPTIONS = {"prefill_interval": "--prefill-decode-interval", "mixed_chunk": "--enable-mixed-chunk"}
 _SHARES = frozenset(("prefix_hit", "draft_acceptance", "memory_fraction", "max_utilisation"))
@@ -84,7 +85,7 @@ _NUMBERS: dict[str, tuple[float, float, bool]] = {
         (1, LARGEST_COUNT, True),
     ),
     "rate": (0, 1e6, False),
-    "percentile": (0, 99.99, False),
+    "percentile": (1, 99.99, False),
     **dict.fromkeys(("tp", "pp", "ep", "attention_dp"), (1, 4096, True)),
     **dict.fromkeys(("ttft", "tpot", "itl", "link_latency"), (0, 1e6, False)),
     "link": (0, 1e18, False),
@@ -140,7 +141,7 @@ def _range(field: str) -> str:
     if field in _SHARES:
         return f"give a fraction {'from' if field in _ZERO else 'above'} 0 to 1, such as 0.9"
     if not whole:
-        return "give a number above zero"
+        return f"give a number {f'from {low:g}' if low else 'above zero'}{f' to {high:g}' if high < FAR else ''}"
     return f"give a whole number from {low:g} to {high:g}"
 
 
@@ -170,9 +171,24 @@ def _check_load(question: Question) -> None:
             if getattr(question, name) is not None:
                 hint = "add --rate or --concurrency: only a queue has tails"
                 raise ChunkcalcError("needs traffic", option(name), hint)
-    if question.prompt_p95 is not None and not 1 <= question.prompt_p95 / question.prompt <= MOST_P95:
-        hint = f"the 95th percentile lies between the mean and {MOST_P95:g} times the mean of a lognormal"
-        raise ChunkcalcError(f"{question.prompt_p95} does not go with --prompt {question.prompt}", "--prompt-p95", hint)
+    check_p95(question.prompt, question.prompt_p95)
     if (question.rate or question.concurrency) and question.output == 1 and (question.tpot or question.itl):
         hint = "leave out --tpot and --itl, or raise --output"
         raise ChunkcalcError("an answer of one token has nothing to decode", "--output", hint)
+
+
+def check_p95(prompt: int, p95: int | None) -> None:
+    """Refuse a 95th percentile that no lognormal with this mean has.
+
+    Parameters
+    ----------
+    prompt : mean prompt [token]
+    p95 : its 95th percentile [token]
+
+    Raises
+    ------
+    ChunkcalcError : below the mean, or too far above
+    """
+    if p95 is not None and not 1 <= p95 / prompt <= MOST_P95:
+        hint = f"the 95th percentile lies between the mean and {MOST_P95:g} times the mean of a lognormal"
+        raise ChunkcalcError(f"{p95} does not go with --prompt {prompt}", "--prompt-p95", hint)

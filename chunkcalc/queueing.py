@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 FULL = 0.999  # utilisation from which the wait is taken as without bound
 HALVINGS = 40
+MOST_STEPS = 500  # of the recursion over users: beyond, several join at a time
 PARTS = 200  # of a distribution of lengths
 
 
@@ -161,7 +162,8 @@ def closed_loop(N: int, S: float, D: float, k: float = 1.0) -> Closed:
     """
     queue = busy = wait = 0.0
     rate = 0.0
-    for n in range(1, N + 1):
+    stride = math.ceil(N / MOST_STEPS)
+    for n in range(N - (N - 1) // stride * stride, N + 1, stride):
         ahead = max(0.0, queue - (k - 1)) if k > 1 else queue
         wait = max(0.0, ahead * S / k - min(busy, ahead) * S / (2 * k))
         rate = min(n / (wait + S + D), k / S) if S > 0 else n / (wait + D)

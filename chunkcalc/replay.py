@@ -33,6 +33,7 @@ class Scheduler:
     most_running : requests in flight [1]
     kv_tokens : tokens that the cache holds; None for no limit [token]
     mixed : steps carry prompts and decodes together
+    longest : context beyond which a request is refused; None for no limit [token]
     whole : prompts enter a step whole (chunked prefill off)
     interval : decode steps after every prompt step, where prompts go first [1]
     reserve : an admitted request keeps room for its whole answer (TensorRT-LLM)
@@ -44,6 +45,7 @@ class Scheduler:
     budget: int
     most_running: int
     kv_tokens: int | None = None
+    longest: int | None = None
     mixed: bool = True
     whole: bool = False
     interval: int = 0
@@ -183,7 +185,8 @@ class _Engine:
     def _never_fits(self, request: Request) -> bool:
         limit, budget = self.scheduler.kv_tokens, self.scheduler.budget
         too_long = limit is not None and _blocks(request.prompt + request.output) > limit
-        return too_long or (self.scheduler.whole and request.prompt > budget)
+        beyond = self.scheduler.longest is not None and request.prompt + request.output > self.scheduler.longest
+        return beyond or too_long or (self.scheduler.whole and request.prompt > budget)
 
     def _held(self) -> int:
         if self.scheduler.reserve:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,6 +74,7 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
     return Scheduler(
         budget=budget, most_running=most_running,
         kv_tokens=None if kv is None else kv // deployment.parallelism.dp,
+        longest=deployment.model.max_position,
         mixed=deployment.engine.composition == "mixed", whole=whole, interval=deployment.engine.prefill_interval,
         reserve=deployment.engine.name == "trtllm", request_overhead=deployment.engine.request_overhead,
         accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
@@ -98,9 +98,10 @@ def simulate(
     """
     timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
     ranks, listed = case.deployment.parallelism.dp, list(requests)
-    each = None if concurrency is None else math.ceil(concurrency / ranks)
-    shares = [listed[rank::ranks] for rank in range(ranks)]
-    runs = [replay(share, timer.expected, scheduler, each) for share in shares if share]
+    used = min(ranks, concurrency or ranks)
+    shares = [listed[rank::used] for rank in range(used)]
+    users = [None if concurrency is None else concurrency // used + (rank < concurrency % used) for rank in range(used)]
+    runs = [replay(share, timer.expected, scheduler, each) for share, each in zip(shares, users, strict=True) if share]
     return _together(runs, scheduler)
 
 

@@ -12,16 +12,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from chunkcalc.capacity import capacity
 from chunkcalc.load import accepted_tokens
 from chunkcalc.prefill import Prefill
 from chunkcalc.queueing import FULL, closed_loop, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.step import StepTimer
 
+NOTHING = 1e-9  # a wait that need not be told [s]
 ROUNDS = 300  # of the fixed point of a batch
 CLOSE = 1e-3  # relative, at which it is reached
 SETTLED = 8  # rounds before that is believed
-JUMPS = 30  # rounds from which moves become smaller
 MOST_BATCH = 8192.0  # decoding requests of a rank beyond which there is no steady state
 SHARING = 1.5  # prompts per step from which they share steps
 # While prompts queue, decodes pile up, and their steps hold the queue longer: what the mean batch does
@@ -124,11 +125,13 @@ class Traffic:
     budget : tokens of a step on one rank; prompt tokens where prompts go first [token]
     timer : of the deployment, to share what it remembers
     C : coefficient of variation of the prompt's length [1]
+    most : requests in flight on a rank; None for what its KV cache holds at the mean context [1]
     """
 
     def __init__(
-        self, deployment: Deployment, workload: Workload, budget: int, timer: StepTimer | None = None, C: float = 0.0
-    ) -> None:
+        self, deployment: Deployment, workload: Workload, budget: int, timer: StepTimer | None = None, C: float = 0.0,
+        most: int | None = None,
+    ) -> None:  # fmt: skip
         self.deployment, self.workload, self.budget, self.C = deployment, workload, budget, C
         self.timer = timer or StepTimer(deployment, workload.draft_tokens)
         self.mixed = deployment.engine.composition == "mixed"
@@ -139,6 +142,7 @@ class Traffic:
         self.answer = max(1, workload.output - 1)
         self.ranks = deployment.parallelism.dp
         self.stages = deployment.parallelism.pp
+        self.most = capacity(deployment, workload, budget).max_concurrency // self.ranks if most is None else most
 
     def at_rate(self, rate: float) -> Flow | None:
         """The steady state at a rate of arrivals; None where there is none.
@@ -148,7 +152,7 @@ class Traffic:
         rate : of the replica [request/s]
         """
         own = rate / self.ranks
-        b, seen, cv = 0.0, 1.0, 0.0
+        b, seen, cv, away, turns = 0.0, 1.0, 0.0, 0.0, 0
         for count in range(ROUNDS):
             state = self._state(own, b, b + seen, cv)
             more = self._state(own, b * 1.05 + 0.05, b * 1.05 + 0.05 + seen, cv)
@@ -163,12 +167,28 @@ class Traffic:
             # A request sees itself and the others, whose number varies the more the slower they are for it.
             seen = 0.5 * seen + 0.5 * clumps / (1 - elasticity)
             cv = (more.hold - state.hold) / step * math.sqrt(b / (1 - elasticity)) / state.hold if b else 0.0
-            # The number of chunks jumps with b: around such a jump only ever smaller moves settle.
-            move = (wanted - b) / (1 + max(0, count - JUMPS) / 10)
+            # The number of chunks jumps with b: to and fro around such a jump only ever smaller moves settle.
+            before, away = away, wanted - b
+            turns += away * before < 0
+            move = away / (1 + turns / 5)
             if count >= SETTLED and abs(move) <= CLOSE * max(1.0, wanted):
-                return self._flow(rate, wanted, state)
+                admitted = self._admitted(own, state)
+                return None if admitted is None else self._flow(rate, wanted, admitted)
             b += move
         return None
+
+    def _admitted(self, rate: float, state: _State) -> _State | None:
+        """The state with the wait for room in the KV cache, a place for each request; None where it has no end."""
+        stay = state.ttft - state.wait + self.answer * state.tpot
+        if not self.most or rate * stay >= FULL * self.most:
+            return None
+        # The chance to wait at all is Sakasegawa's, as the mean is.
+        wait, taken = mean_wait(rate, stay, self.most), (rate * stay / self.most) ** (math.sqrt(2 * self.most + 2) - 1)
+        spread = state.spread
+        return replace(
+            state, wait=state.wait + wait, ttft=state.ttft + wait,
+            spread=lambda q: spread(q) + wait_quantile(wait, taken, q) if wait > NOTHING else spread(q),
+        )  # fmt: skip
 
     def with_users(self, users: int) -> Flow:
         """The steady state with users that each send their next request when the last is answered.
@@ -177,7 +197,8 @@ class Traffic:
         ----------
         users : of the replica [1]
         """
-        own = max(1, math.ceil(users / self.ranks))
+        asked = max(1, math.ceil(users / self.ranks))
+        own = min(asked, max(1, self.most))  # the others wait for room in the KV cache
         b = float(own)
         found = closed_loop(own, 0.0, 1.0)
         state = None
@@ -190,15 +211,16 @@ class Traffic:
                 break
             b = 0.5 * b + 0.5 * max(0.1, found.decoding)
         assert state is not None
-        waited = replace(state, wait=found.wait, ttft=state.ttft - state.wait + found.wait)
+        wait = found.wait + (asked - own) / found.rate
+        waited = replace(state, wait=wait, ttft=state.ttft - state.wait + wait)
         quantile = waited.spread
 
         def spread(q: float) -> float:
             # Users that wait for each other come more evenly than strangers: from no wait to twice the mean.
-            return quantile(q) + 2 * q * found.wait
+            return quantile(q) + 2 * q * found.wait + (asked - own) / found.rate
 
         flow = self._flow(found.rate * self.ranks, found.decoding * self.stages, waited)
-        return replace(flow, utilisation=found.busy, spread=spread)
+        return replace(flow, batch=min(flow.batch, users), utilisation=found.busy, spread=spread)
 
     def limit(self) -> float:
         """The rate at which the last steady state is lost [request/s]."""

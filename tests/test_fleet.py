@@ -178,3 +178,18 @@ def test_the_fleet_command(tmp_path):
     assert run(*arguments, "--gpu", "h100-sxm", "--max-gpus", 1, "--ttft", "1ms").exit_code == 1
     for bad in (("--price", 1, "--price", 2, "--price", 3), ("--kv-link", "fast"), ("--rate", "-1")):
         assert isinstance(run(*arguments, "--gpu", "h100-sxm", *bad).exception, ChunkcalcError)
+
+
+def test_a_budget_whose_queue_has_no_end_is_told_one_that_has():
+    found = solve(**ASKED, rate=5.0, budget=256, with_remedies=False)
+    assert found.verdict == "retune"
+    assert "without end" in found.reasons[0]
+
+
+def test_a_million_users_are_answered():
+    found = solve(**ASKED, concurrency=10**6, with_remedies=False)
+    assert found.verdict == "overloaded"
+
+
+def test_a_tiny_rate_needs_one_unit():
+    assert fleet(replace(FLEET, rate=1e-6)).chosen.replicas == 1

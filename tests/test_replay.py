@@ -125,14 +125,14 @@ def test_traces_are_read_by_their_published_column_names(tmp_path, header):
     row = ["5.5", *(["gpt"] if "Model" in names else []), "100", "20"]
     path = tmp_path / "trace.csv"
     path.write_text("\n".join([header, ",".join(row), ",".join(["6.5", *row[1:]])]) + "\n")
-    assert read_trace(path) == [Request(0.0, 100, 20), Request(1.0, 100, 20)]
+    assert read_trace(path).requests == [Request(0.0, 100, 20), Request(1.0, 100, 20)]
 
 
 def test_azures_dates_are_read(tmp_path):
     path = tmp_path / "azure.csv"
     rows = ["2023-11-16 18:15:46.6805900,374,44", "2023-11-16 18:15:50.9951690,396,109"]
     path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "\n".join(rows) + "\n")
-    found = read_trace(path)
+    found = read_trace(path).requests
     assert found[1].arrival == pytest.approx(4.314579)
     assert found[1].output == 109
 
@@ -205,3 +205,35 @@ def test_contradictions_are_refused(arguments, sentence):
     found = run(*arguments, *DEPLOYMENT)
     assert isinstance(found.exception, ChunkcalcError)
     assert sentence in str(found.exception)
+
+
+def test_times_with_and_without_a_zone_and_failed_requests(tmp_path):
+    path = tmp_path / "trace.csv"
+    rows = [
+        "2024-05-10 00:00:00.009930+00:00,374,44",
+        "2024-05-10 00:00:01+00:00,5,0",
+        "2024-05-10 00:00:02.5+00:00,7,9",
+    ]
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "\n".join(rows) + "\n")
+    found = read_trace(path)
+    assert found.unanswered == 1
+    assert found.requests[1].arrival == pytest.approx(2.49007)
+
+
+def test_users_are_no_more_than_asked_with_many_ranks():
+    found = run("--arrivals", "closed", "--concurrency", 4, "--model", "deepseek-v3", "--gpu", "h200-sxm", "--ep", 8,
+                "--attention-dp", 8, "--requests", 40, "--prompt", 1000, "--output", 50, "--json")  # fmt: skip
+    assert json.loads(found.stdout)["batch"] <= 4
+
+
+def test_the_trace_is_not_overwritten(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,input,output\n1,5,3\n")
+    found = run(path, *DEPLOYMENT, "--per-request", path)
+    assert "would overwrite" in str(found.exception)
+
+
+def test_nothing_served_does_not_hold():
+    found = run("--arrivals", "burst", "--prompt", 1000, "--output", 10, "--no-chunked-prefill", "--budget", 100,
+                *DEPLOYMENT)  # fmt: skip
+    assert found.exit_code == 1

@@ -160,3 +160,12 @@ def test_prompts_of_unequal_length_have_the_tails_of_the_replay():
 def test_a_sum_with_equal_lengths_is_the_wait_and_ones_own(wait, rho, own, q):
     assert sum_quantile(wait, rho, own, 1e-6, q) == pytest.approx(own + wait_quantile(wait, rho, q), rel=1e-3, abs=1e-3)
     assert sum_quantile(wait, rho, own, 0.5, q) <= sum_quantile(wait, rho, own, 0.5, q + 0.04)
+
+
+def test_a_full_cache_makes_requests_wait_for_room():
+    case = resolve(Question(model="qwen3-32b", gpu="h100-sxm", prompt=12000, output=1000))
+    free, bound = (Traffic(case.deployment, case.workload, 256, most=most) for most in (1000, 3))
+    assert bound.at_rate(0.03).wait > free.at_rate(0.03).wait
+    assert bound.limit() < free.limit() / 2
+    stay = bound.at_rate(0.03).ttft + 999 * bound.at_rate(0.03).tpot
+    assert bound.limit() < 3 / (stay - bound.at_rate(0.03).wait)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from chunkcalc import units
-from chunkcalc.cli.output import HOLDS, show_json, write_whole
+from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
 from chunkcalc.cli.solve import EngineName, given, parse_link
 from chunkcalc.errors import ChunkcalcError
 
@@ -68,7 +69,7 @@ def replay(
         rich_help_panel=ARRIVALS,
     ),
     rate: str = typer.Option(None, help="Requests per second (poisson).", rich_help_panel=ARRIVALS),
-    concurrency: str = typer.Option(None, help="Users at once (closed).", rich_help_panel=ARRIVALS),
+    concurrency: str = typer.Option(None, help="Users at once; replaces a trace's times.", rich_help_panel=ARRIVALS),
     requests: str = typer.Option(None, help="How many to draw. Default: 1000.", rich_help_panel=ARRIVALS),
     prompt: str = typer.Option(None, "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=ARRIVALS),
     output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=ARRIVALS),
@@ -86,6 +87,8 @@ def replay(
     from chunkcalc.report import replay as report  # noqa: PLC0415
     from chunkcalc.simulation import scheduler_for, simulate  # noqa: PLC0415
 
+    if per_request is not None and trace is not None and per_request.resolve() == trace.resolve():
+        raise ChunkcalcError("would overwrite the trace", "--per-request", "name another file")
     users = None if concurrency is None else units.parse_count(concurrency, "--concurrency")
     listed = _requests(trace, arrivals, rate, users, requests, prompt, output, prompt_p95, seed)
     bandwidth, latency = parse_link(link)
@@ -106,7 +109,7 @@ def replay(
         show_json(report.json(found))
     else:
         print(report.text(case, found))
-    raise typer.Exit(HOLDS)
+    raise typer.Exit(HOLDS if found.finished else FAILS)
 
 
 def _setting(case: Case, gpu: str, model: str, budget: str | None, most: str | None) -> tuple[int, int]:
@@ -129,6 +132,7 @@ def _requests(
     """The trace's requests, or drawn ones."""
     from chunkcalc.arrivals import burst, poisson, read_trace  # noqa: PLC0415 - quick help
     from chunkcalc.demand import variation  # noqa: PLC0415
+    from chunkcalc.question import check_p95  # noqa: PLC0415
 
     drawn = {"--arrivals": arrivals, "--rate": rate, "--requests": count, "--prompt": prompt, "--output": output,
              "--prompt-p95": p95}  # fmt: skip
@@ -136,7 +140,10 @@ def _requests(
         extra = next((name for name, value in drawn.items() if value is not None), None)
         if extra is not None:
             raise ChunkcalcError("a trace has its own requests", extra, f"leave out the trace or {extra}")
-        return read_trace(trace)
+        found = read_trace(trace)
+        if found.unanswered:
+            print(f"note: {found.unanswered} rows without output tokens are left out", file=sys.stderr)
+        return found.requests
     if arrivals is None:
         raise ChunkcalcError("no requests", "TRACE", "give a CSV, or --arrivals poisson, burst or closed")
     if prompt is None or output is None:
@@ -149,7 +156,9 @@ def _requests(
     if many > MOST_REQUESTS:
         raise ChunkcalcError(f"{many:,} requests are too many", "--requests", f"give at most {MOST_REQUESTS:,}")
     mean, tokens = units.parse_count(prompt, "--prompt"), units.parse_count(output, "--output")
-    spread = variation(mean, None if p95 is None else units.parse_count(p95, "--prompt-p95"))
+    longest = None if p95 is None else units.parse_count(p95, "--prompt-p95")
+    check_p95(mean, longest)
+    spread = variation(mean, longest)
     if rate is not None:
         return poisson(units.parse_number(rate, "--rate"), many, mean, tokens, seed, spread)
     return burst(many, mean, tokens, seed, spread)

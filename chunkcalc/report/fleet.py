@@ -75,8 +75,8 @@ def _table(found: Fleet) -> str:
 def _short(shape: Shape) -> str:
     stages = f" pp{shape.pp}" if shape.pp > 1 else ""
     if shape.prefill is None:
-        return f"{shape.replicas} x tp{shape.tp}{stages}"
-    return f"P {shape.prefill[0]} x tp{shape.prefill[1]} + D {shape.replicas - shape.prefill[0]} x tp{shape.tp}{stages}"
+        return f"{shape.replicas}xtp{shape.tp}{stages}"
+    return f"P {shape.prefill[0]}xtp{shape.prefill[1]} + D {shape.replicas - shape.prefill[0]}xtp{shape.tp}{stages}"
 
 
 def json(found: Fleet) -> dict[str, Any]:

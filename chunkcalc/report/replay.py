@@ -42,7 +42,7 @@ def text(case: Case, found: Simulation) -> str:
         f"{format_count(preempted)} preempted",
     ]
     if rejected:
-        rows.append("rejected: longer than the KV cache, or than the budget where chunked prefill is off")
+        rows.append("rejected: longer than the model, the KV cache, or an unchunked step")
     if finished:
         rate = f"{len(finished) / found.duration_s:.3g} requests/s, {tokens / found.duration_s:,.0f} output tokens/s"
         rows += [f"{rate}, {found.batch:.3g} decoding at once, busy {100 * found.busy:.0f}%", "", _times(found)]

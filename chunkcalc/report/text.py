@@ -241,10 +241,11 @@ def _load(answer: Answer) -> Iterator[Line]:
     flow = load.flow
     users = load.users is not None
     yield []
-    less = load.shown < (load.users or load.rate or 0.0)
+    asked = load.users or load.rate or 0.0
+    less = load.shown < asked
     carries = f"{flow.rate:.3g} requests/s, " if users or less else ""
     at = "shown at the most it carries: " if less else ""
-    at = at if load.highest else "shown for one request at a time: "
+    at = at if load.highest or load.shown == asked else "shown for one request at a time: "
     yield from _wrapped("traffic", f"{at}{carries}{format_count(round(flow.batch))} decoding at once on average")
     tails = ", ".join(f"p{q} {format_duration(flow.ttft_quantile(q / 100))}" for q in (50, 90, 99))
     yield from _wrapped("", f"TTFT {tails}")
