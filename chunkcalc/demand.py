@@ -118,7 +118,8 @@ class Demand:
         wait = max(0.0, judged - service.ttft(chunk))
         tpot_band, ttft_band = bare.bands
         # At a rate, an error e of the step's time is one of e / (1 - utilisation) of the wait.
-        error = CLOSED_ERROR if self.users else min(LARGEST_ERROR, tpot_band / max(1e-3, 1 - flow.utilisation))
+        free = 1 - max(flow.utilisation, flow.held)
+        error = CLOSED_ERROR if self.users else min(LARGEST_ERROR, tpot_band / max(1e-3, free))
         queueing = Queueing(
             wait=wait,
             error=ttft_band + max(0.0, error - ttft_band) * wait / judged,

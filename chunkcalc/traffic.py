@@ -45,6 +45,7 @@ class Flow:
     step, decode_step : with and without prompt tokens [s]
     prompt_share : share of the steps that carry prompt tokens [1]
     spread : quantile -> time to first token [s]
+    held : share of the places in the KV cache that are taken [1]
     """
 
     rate: float
@@ -58,6 +59,7 @@ class Flow:
     decode_step: float
     prompt_share: float
     spread: Callable[[float], float]
+    held: float = 0.0
 
     def ttft_at(self, percentile: float | None) -> float:
         """The time to first token: its mean, or a percentile.
@@ -142,7 +144,13 @@ class Traffic:
         self.answer = max(1, workload.output - 1)
         self.ranks = deployment.parallelism.dp
         self.stages = deployment.parallelism.pp
-        self.most = capacity(deployment, workload, budget).max_concurrency // self.ranks if most is None else most
+        self.most = self._room() if most is None else most
+
+    def _room(self) -> int:
+        """Requests at their mean context that a rank's KV cache holds."""
+        room = capacity(self.deployment, self.workload, self.budget)
+        held = 0 if room.kv_tokens is None else int(room.kv_tokens / self.context)
+        return max(room.max_concurrency, held) // self.ranks
 
     def at_rate(self, rate: float) -> Flow | None:
         """The steady state at a rate of arrivals; None where there is none.
@@ -173,7 +181,10 @@ class Traffic:
             move = away / (1 + turns / 5)
             if count >= SETTLED and abs(move) <= CLOSE * max(1.0, wanted):
                 admitted = self._admitted(own, state)
-                return None if admitted is None else self._flow(rate, wanted, admitted)
+                if admitted is None:
+                    return None
+                held = own * (state.ttft - state.wait + self.answer * state.tpot) / self.most
+                return replace(self._flow(rate, wanted, admitted), held=held)
             b += move
         return None
 

@@ -15,7 +15,7 @@ from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
 from chunkcalc.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.replay import Scheduler
-from chunkcalc.simulation import simulate
+from chunkcalc.simulation import scheduler_for, simulate
 from chunkcalc.step import StepTimer
 from chunkcalc.traffic import Traffic
 
@@ -169,3 +169,12 @@ def test_a_full_cache_makes_requests_wait_for_room():
     assert bound.limit() < free.limit() / 2
     stay = bound.at_rate(0.03).ttft + 999 * bound.at_rate(0.03).tpot
     assert bound.limit() < 3 / (stay - bound.at_rate(0.03).wait)
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.05])
+def test_waiting_for_room_agrees_with_the_replay(rate):
+    case = resolve(Question(model="qwen3-32b", gpu="h100-sxm", prompt=12000, output=1000))
+    traffic = Traffic(case.deployment, case.workload, BUDGET)
+    requests = poisson(rate, 4000, 12000, 1000, 2)
+    found = simulate(case, requests, scheduler_for(case, BUDGET, 1024), traffic.timer)
+    assert traffic.at_rate(rate).ttft == pytest.approx(found.ttft["mean"], rel=0.25)

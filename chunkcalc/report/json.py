@@ -81,6 +81,7 @@ def _load(load: Load) -> dict[str, Any]:
         "served_rate": flow.rate,
         "batch": flow.batch,
         "utilisation": flow.utilisation,
+        "kv_held": flow.held,
         "wait_s": load.wait_s,
         "mean_wait_s": flow.wait,
         "ttft_s": {"mean": flow.ttft, **{f"p{q}": flow.ttft_quantile(q / 100) for q in QUANTILES}},
