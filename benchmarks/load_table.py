@@ -50,6 +50,8 @@ SETUPS = (
     Setup("vllm", "qwen3-32b", 4, 3000, 600, 1536),
     Setup("vllm", "llama-3.1-8b", 1, 2000, 200, 512),
     Setup("trtllm", "llama-3.1-8b", 1, 6000, 500, 3072),
+    Setup("vllm", "gpt-oss-120b", 1, 4000, 400, 1024),
+    Setup("sglang", "qwen3-30b-a3b", 1, 2000, 400, 4096),
 )
 
 

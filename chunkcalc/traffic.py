@@ -281,7 +281,9 @@ class Traffic:
                 return None
         # A step without prompts, where anything decodes at all.
         alone = self._time(0, 0, b) * -math.expm1(-b) if b > 0 else 0.0
-        own = self._time(0, 0, seen)
+        # A batch that varies takes less than its mean where a step's time bends down: experts that are read anyway.
+        spread = min(seen - 1, math.sqrt(b * (seen - b))) if seen > 1 else 0.0
+        own = (self._time(0, 0, seen - spread) + self._time(0, 0, seen + spread)) / 2
         if self.tokens * SHARING > c:
             return self._chunked(rate, int(c), beside, seen, alone, own, cv, closed)
         return self._shared(rate, c, beside, seen, alone, own, closed)
