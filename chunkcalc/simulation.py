@@ -14,6 +14,7 @@ from chunkcalc.replay import GAP, Replay, Scheduler, Served, replay
 from chunkcalc.step import StepTimer
 
 SHOWN = (50, 90, 99)
+FEWEST, GROWN = 25, 4.0  # requests of a quarter, and times its wait, from which a queue has no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,16 @@ class Simulation:
     def finished(self) -> list[Served]:
         """Requests that were answered."""
         return [each for each in self.served if each.finished is not None]
+
+    @property
+    def outrun(self) -> bool:
+        """Whether more arrives than is served: the last quarter waits far longer than the first, to the end."""
+        times = [each.ttft for each in self.served if each.ttft is not None]
+        quarter = len(times) // 4
+        late = self.served[-1].request.arrival
+        if quarter < FEWEST or late < self.duration_s / 20:  # a burst has no steady state to lose
+            return False
+        return sum(times[-quarter:]) > GROWN * sum(times[:quarter])
 
     @property
     def ttft(self) -> dict[str, float] | None:

@@ -237,3 +237,10 @@ def test_nothing_served_does_not_hold():
     found = run("--arrivals", "burst", "--prompt", 1000, "--output", 10, "--no-chunked-prefill", "--budget", 100,
                 *DEPLOYMENT)  # fmt: skip
     assert found.exit_code == 1
+
+
+@pytest.mark.parametrize(("rate", "outrun"), [(1, False), (5, True)])
+def test_a_queue_without_end_is_told(rate, outrun):
+    found = run("--arrivals", "poisson", "--rate", rate, "--requests", 1000, "--prompt", 4000, "--output", 500,
+                "--model", "qwen3-32b", "--gpu", "h100-sxm", "--tp", 2, "--json")  # fmt: skip
+    assert json.loads(found.stdout)["outrun"] is outrun

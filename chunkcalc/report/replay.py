@@ -43,6 +43,8 @@ def text(case: Case, found: Simulation) -> str:
     ]
     if rejected:
         rows.append("rejected: longer than the model, the KV cache, or an unchunked step")
+    if found.outrun:
+        rows.append("more arrives than is served: the queue grew to the end, so its times say little")
     if finished:
         rate = f"{len(finished) / found.duration_s:.3g} requests/s, {tokens / found.duration_s:,.0f} output tokens/s"
         rows += [f"{rate}, {found.batch:.3g} decoding at once, busy {100 * found.busy:.0f}%", "", _times(found)]
@@ -74,6 +76,7 @@ def json(found: Simulation) -> dict[str, Any]:
         "finished": len(finished),
         "rejected": len(found.served) - len(finished),
         "preempted": sum(each.preempted > 0 for each in finished),
+        "outrun": found.outrun,
         "duration_s": duration,
         **{f"{name}_ms": _milliseconds(getattr(found, name)) for name in NAMES},
         "requests_per_s": len(finished) / duration if duration else None,
