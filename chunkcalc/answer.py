@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from chunkcalc.capacity import Capacity
 from chunkcalc.case import Case
 from chunkcalc.records import Slo, Workload
 from chunkcalc.step import Step
 from chunkcalc.textbook import Textbook
-from chunkcalc.traffic import Flow
 from chunkcalc.window import Window
+
+if TYPE_CHECKING:  # a batch needs none of it
+    from chunkcalc.traffic import Flow
 
 FEASIBLE, MARGINAL, RETUNE = "feasible", "marginal", "retune"
 OVERLOADED, DISAGGREGATE, SCALE_UP, IMPOSSIBLE = (

@@ -10,7 +10,6 @@ from chunkcalc import counts
 from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Load, Reading
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case, chunk_of, resolve
-from chunkcalc.demand import settle
 from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
@@ -77,6 +76,8 @@ def answer(
     timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
     largest, load = None, None
     if question.rate is not None or question.concurrency is not None:
+        from chunkcalc.demand import settle  # noqa: PLC0415 - a batch needs none of it
+
         view, verdict, load = settle(case, timer, thorough=thorough)
         given = question.chunk or question.budget
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -11,13 +13,15 @@ from chunkcalc.cli import check, engine, fleet, gpus, models, replay, solve
 from chunkcalc.cli.output import HOLDS, INTERNAL, USAGE
 from chunkcalc.errors import ChunkcalcError
 
-app = typer.Typer(
-    name="chunkcalc",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+RARELY = 100_000  # new objects between two looks for cycles: a short run makes few, and each look costs
+SETTINGS: dict[str, Any] = {
+    "name": "chunkcalc",
+    "no_args_is_help": True,
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+app = typer.Typer(**SETTINGS)
 app.command("solve", rich_help_panel="Answer")(solve.solve)
 app.command("check", rich_help_panel="Answer")(check.check)
 app.command("fleet", rich_help_panel="Answer")(fleet.fleet)
@@ -47,10 +51,23 @@ def _program(
     """
 
 
+def _asked(first: list[str]) -> typer.Typer:
+    """The program with the command that is asked for alone: typer builds the options of all it holds."""
+    commands = [each for each in app.registered_commands if each.name in first]
+    groups = [each for each in app.registered_groups if each.name in first]
+    if not commands and not groups:
+        return app
+    one = typer.Typer(**SETTINGS)
+    one.registered_callback = app.registered_callback
+    one.registered_commands, one.registered_groups = commands, groups
+    return one
+
+
 def main() -> None:
     """Run the program; every error becomes one sentence on stderr and an exit code."""
+    gc.set_threshold(RARELY)
     try:
-        app()
+        _asked(sys.argv[1:2])()
     except ChunkcalcError as error:
         _fail(f"error: {error}", USAGE)
     except BrokenPipeError:
