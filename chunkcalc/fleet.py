@@ -16,7 +16,7 @@ from chunkcalc.disaggregation import KV_LINK, alone, exposed_transfer, transfer_
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
-from chunkcalc.queueing import mean_wait, wait_quantile
+from chunkcalc.queueing import mean_wait, sum_quantile
 from chunkcalc.step import StepTimer
 
 COLOCATED, DISAGGREGATED = "colocated", "disaggregated"
@@ -153,10 +153,13 @@ class _Unit:
         def ttft(rate: float) -> float:
             wait = mean_wait(rate / ranks, hold, 1.0, C)
             q = self.question.percentile
-            return base + (wait if q is None else wait_quantile(wait, rate / ranks * hold, q / 100))
+            if q is None:
+                return base + wait
+            # Long prompts are slow in themselves: the tail that a colocated replica is judged by, too.
+            return base - time + sum_quantile(wait, rate / ranks * hold, time, C, q / 100)
 
         slo = self.case.slo
-        if slo.ttft is not None and base > slo.ttft:
+        if slo.ttft is not None and ttft(0.0) > slo.ttft:
             return None
         low, high = 0.0, slo.max_utilisation * ranks / hold
         for _ in range(HALVINGS):

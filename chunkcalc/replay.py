@@ -275,8 +275,6 @@ class _Engine:
         count = max(1, min(ends, self._until_full(decodes)))
         if self.scheduler.interval and self.waiting:
             count = min(count, max(1, self.scheduler.interval - self.since_prompt))
-        elif self.waiting and not self.scheduler.mixed:
-            count = max(1, count)
         first = self._time(0, 0, 1, decodes)
         if self.coming and not self.closed:
             count = min(count, max(1, math.ceil((self.coming[0][1].arrival - self.now) / first)))

@@ -69,11 +69,9 @@ def test_a_rate_towards_zero_gives_the_unloaded_answer(engine):
     case = case_of(engine)
     alone = outlook(case.deployment, case.workload, case.slo).expected
     one = outlook(case.deployment, replace(case.workload, batch=1), case.slo).expected
-    chunk = BUDGET - (engine != "sglang")
     assert flow.wait == pytest.approx(0, abs=1e-4)
     assert flow.ttft == pytest.approx(alone.ttft(BUDGET), rel=0.02)
     assert flow.tpot == pytest.approx(one.decode_step, rel=0.01)
-    assert chunk > 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)

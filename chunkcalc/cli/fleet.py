@@ -74,8 +74,10 @@ def fleet(
         **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
     transfer = units.parse_rate(kv_link, "B/s", "--kv-link")
-    found = find(question, _priced(gpu, price or []), max_gpus, transfer, _progress())
-    _clear()
+    try:
+        found = find(question, _priced(gpu, price or []), max_gpus, transfer, _progress())
+    finally:  # an error starts on a line of its own
+        _clear()
     if as_json:
         show_json(report.json(found))
     else:
