@@ -1,0 +1,83 @@
+"""Measurement files -> records: tables, and what the benchmark harnesses write. Read, never executed.
+
+read(Path("results.csv"), {"gpu": "h100-sxm"}).runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.measurements.documents import split
+from chunkcalc.measurements.facts import given
+from chunkcalc.measurements.harnesses import read_documents
+from chunkcalc.measurements.run import MeasuredTrace, Measurements, Run, Skipped, StepRow, Timed
+from chunkcalc.measurements.serving import PER_SECOND, Unit
+from chunkcalc.measurements.tables import read_table
+
+__all__ = ["MeasuredTrace", "Measurements", "Run", "Skipped", "StepRow", "Timed", "Unit", "parse", "read"]
+
+MAX_BYTES = 64 * 2**20
+
+
+def read(path: Path, defaults: Mapping[str, object] | None = None, unit: Unit | None = None) -> Measurements:
+    """What a measurement file holds; its format is told by its content.
+
+    Parameters
+    ----------
+    path : a CSV table of runs, steps or requests, or what `vllm bench serve`, `sglang.bench_serving`,
+        GuideLLM, AIPerf or GenAI-Perf wrote
+    defaults : facts by name (`facts.OPTIONS`) that the file does not say. They fill the blanks of a table;
+        of a harness, which knows what a server calls itself, they also overrule the file
+    unit : of latencies whose column says milliseconds; None: what the column says, if the magnitude bears it out
+
+    Returns
+    -------
+    the records, in SI units, and the rows that are none
+
+    Raises
+    ------
+    ChunkcalcError : unreadable, unknown format, missing columns or facts, doubtful units
+    """
+    where = str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no such name"
+        raise ChunkcalcError(f"cannot be read ({reason})", where, "give a CSV table or a JSON result") from None
+    if len(data) > MAX_BYTES:
+        hint = "give a part of it, or the result without the records of single requests"
+        raise ChunkcalcError(f"is larger than {MAX_BYTES >> 20} MiB", where, hint)
+    try:
+        content = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ChunkcalcError("is not UTF-8 text", where, "save it as UTF-8") from None
+    return parse(content, where, defaults, unit)
+
+
+def parse(
+    content: str, path: str, defaults: Mapping[str, object] | None = None, unit: Unit | None = None
+) -> Measurements:
+    """What the text of a measurement file holds.
+
+    Parameters
+    ----------
+    content : of the file
+    path : of the file, for the records and errors
+    defaults, unit : as for `read`
+
+    Raises
+    ------
+    ChunkcalcError : as for `read`
+    """
+    if unit is not None and unit not in PER_SECOND:
+        raise ChunkcalcError(f"'{unit}' is no unit of time", "--unit", f"give one of {', '.join(PER_SECOND)}")
+    stated = given(defaults or {})
+    start = content.lstrip()[:1]
+    if not start:
+        raise ChunkcalcError("is empty", path, "give a table, or the result of a benchmark")
+    if start in "{[":
+        return read_documents(split(content, path), path, stated, unit)
+    return read_table(content, path, stated, unit)

@@ -1,0 +1,179 @@
+"""What was measured, as records: benchmark runs, single steps, requests one by one, rows left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from chunkcalc.arrivals import Request
+from chunkcalc.records import KvFormat
+
+Kind = Literal["serving", "steps", "traces", "vllm", "sglang", "guidellm", "aiperf", "genai-perf"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One benchmark run of one server under one load.
+
+    Names are as the file writes them; `catalog.py` resolves them. Latencies are seen by the client;
+    None is what the file does not say.
+
+    row : 1-based data row or entry of the file
+    path : the file
+    source, reference : who measured, and where it is published
+    engine, engine_version : the server, and its version ("" where unknown)
+    model, gpu : what was served, and on what
+    weights, kv : format of the weights and of the KV cache
+    prompt_tokens, output_tokens : mean lengths [token]
+    concurrency : requests in flight, held by a closed loop [1]
+    rate : of arrivals, in an open loop; with a concurrency too, that one is a cap [request/s]
+    requests : sent in the run [1]
+    tp, dp, ep, pp : tensor, attention data, expert and pipeline parallel degrees; tp dp pp GPUs [1]
+    ttft, tpot : means over the requests [s]
+    ttft_p50, ttft_p95, ttft_p99, tpot_p50, tpot_p99 : percentiles over the requests [s]
+    itl_mean, itl_p50, itl_p95, itl_p99 : over all gaps between two messages of a stream [s]
+    budget : tokens of a step, or of a chunk, as the server was launched [token]
+    max_num_seqs : requests that the server runs at once, as launched [1]
+    least_ratio : shortest prompt over the longest, where lengths are uniform; 1: all alike, 0: from one token [1]
+    wide : lengths of real conversations (ShareGPT)
+    spec : with speculative decoding
+    prefix_cache : with a prefix cache
+    date : of the run, as YYYY-MM-DD
+    note : caveats of the file, and what was taken for granted
+    """
+
+    row: int
+    path: str
+    source: str = ""
+    reference: str = ""
+    engine: str
+    engine_version: str = ""
+    model: str
+    gpu: str
+    weights: str | None = None
+    kv: KvFormat | None = None
+    prompt_tokens: float
+    output_tokens: float
+    concurrency: int | None = None
+    rate: float | None = None
+    requests: int | None = None
+    tp: int = 1
+    dp: int = 1
+    ep: int = 1
+    pp: int = 1
+    ttft: float | None = None
+    tpot: float | None = None
+    ttft_p50: float | None = None
+    ttft_p95: float | None = None
+    ttft_p99: float | None = None
+    tpot_p50: float | None = None
+    tpot_p99: float | None = None
+    itl_mean: float | None = None
+    itl_p50: float | None = None
+    itl_p95: float | None = None
+    itl_p99: float | None = None
+    budget: int | None = None
+    max_num_seqs: int | None = None
+    least_ratio: float | None = None
+    wide: bool = False
+    spec: bool | None = None
+    prefix_cache: bool | None = None
+    date: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One step of an engine: c prompt tokens after p cached ones, beside b decodes of mean context s.
+
+    row, path : as for `Run`
+    gpu, model, tp : what ran, and over how many GPUs [1]
+    dtype, kv : format of the weights and of the KV cache
+    c, p, b, s : prompt tokens, tokens before them, decodes, mean context of a decode [token], [1]
+    time : of the step [s]
+    gemm, attention, elementwise, allreduce, head : its parts [s]
+    regime, attention_source : the file's own labels
+    """
+
+    row: int
+    path: str
+    gpu: str
+    model: str
+    tp: int = 1
+    dtype: str | None = None
+    kv: KvFormat | None = None
+    c: int
+    p: int
+    b: int
+    s: float
+    time: float
+    gemm: float | None = None
+    attention: float | None = None
+    elementwise: float | None = None
+    allreduce: float | None = None
+    head: float | None = None
+    regime: str = ""
+    attention_source: str = ""
+
+
+class Timed(NamedTuple):
+    """A request of a trace, as it was served.
+
+    row : 1-based data row of the file
+    request : its arrival, counted from the first of its trace, and its lengths
+    ttft : time to its first token [s]
+    tpot : mean time of its further tokens; None where there are none [s]
+    """
+
+    row: int
+    request: Request
+    ttft: float
+    tpot: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTrace:
+    """Requests one by one through one server, by arrival.
+
+    path : the file
+    engine, gpu, model, tp : what served them, on how many GPUs [1]
+    budget, max_num_seqs : tokens of a step and requests at once, as launched [token], [1]
+    requests : as they were served
+    """
+
+    path: str
+    engine: str
+    gpu: str
+    model: str
+    tp: int = 1
+    budget: int | None = None
+    max_num_seqs: int | None = None
+    requests: tuple[Timed, ...]
+
+
+class Skipped(NamedTuple):
+    """A row that could not be read.
+
+    row : 1-based data row or entry of the file
+    reason : why, without a final full stop
+    """
+
+    row: int
+    reason: str
+
+
+class Measurements(NamedTuple):
+    """What a file holds.
+
+    kind : of the file
+    runs, steps, traces : what was measured; a file holds one sort of the three
+    skipped : rows that could not be read
+    assumed : what no row and no option says and was taken for granted, for people
+    """
+
+    kind: Kind
+    runs: tuple[Run, ...] = ()
+    steps: tuple[StepRow, ...] = ()
+    traces: tuple[MeasuredTrace, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    assumed: tuple[str, ...] = ()
