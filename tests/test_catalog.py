@@ -45,6 +45,8 @@ EXPLAINED = {
     "kimi-k2": (0.02, "a rounded figure"),
     "llama-4-scout": (0.02, "the published figure holds the vision tower"),
     "ministral-3-8b": (0.02, "a rounded figure"),
+    "mistral-medium-3.5-128b": (0.03, "the published figure holds the vision tower"),
+    "qwen3.5-4b": (0.06, "a rounded name"),
     "qwen3-1.7b": (0.02, "a rounded name"),
 }
 ACTIVE_IS_ROUNDED = {"granite-4.0-h-tiny"}  # "1B" for 1.3
@@ -79,6 +81,31 @@ def test_kv_cache_per_token_and_sequence(model):
     per_token, fixed = CACHES[model.id]
     assert counts.kv_bytes_per_token(model, "bf16") == per_token
     assert counts.fixed_bytes_per_sequence(model, "bf16") == fixed
+
+
+# Parts that published 4- and 8-bit checkpoints leave 16-bit (hf_quant_config.json, config.json, model cards).
+LEFT_16_BIT = [
+    ("deepseek-v3", "mxfp4", {"attention"}), ("kimi-k2", "int4", {"attention", "dense", "shared"}),
+    ("kimi-k2", "mxfp4", {"attention", "dense", "shared"}), ("kimi-k2", "nvfp4", {"attention"}),
+    ("minimax-m2", "nvfp4", {"attention"}), ("qwen3.5-397b-a17b", "nvfp4", {"attention", "shared"}),
+    ("qwen3.5-397b-a17b", "mxfp4", {"attention", "shared"}), ("qwen3.5-122b-a10b", "nvfp4", {"attention", "shared"}),
+    ("qwen3-235b-a22b", "nvfp4", set()), ("gemma-4-31b", "nvfp4", {"attention"}),
+    ("gemma-4-26b-a4b", "nvfp4", {"attention", "shared"}), ("glm-5", "nvfp4", {"attention"}),
+    ("glm-5.2", "nvfp4", {"attention", "dense", "shared"}), ("command-a-plus", "fp8", {"attention"}),
+    ("command-a-plus", "nvfp4", {"attention"}), ("llama-3.3-70b", "fp8", set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "weights", "parts"), LEFT_16_BIT)
+def test_what_published_checkpoints_leave_16_bit(name, weights, parts):
+    precision = precision_for(load_model(name).record, weights)
+    assert {part for part in ("attention", "dense", "experts", "shared") if getattr(precision, part) == "bf16"} == parts
+
+
+def test_command_a_plus_weighs_what_its_fp8_checkpoint_weighs():
+    # 212.6 billion weights of 8 bits, 6.2 billion of 16 with a vision tower of 0.4 that we leave out.
+    model = load_model("command-a-plus").record
+    assert counts.weight_bytes(model, precision_for(model, "fp8")) == pytest.approx(212.6e9 + 2 * 5.8e9, rel=0.005)
 
 
 def test_gpt_oss_weighs_what_its_checkpoint_weighs():
@@ -226,6 +253,9 @@ MODEL_NAMES = [
     ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8", "qwen2.5-72b", "int8"),
     ("Qwen/Qwen3-235B-A22B-Thinking-2507-FP8", "qwen3-235b-a22b", "fp8_block"),
     ("unsloth/gemma-3-27b-it", "gemma-3-27b", "bf16"), ("zai-org/GLM-4.7-FP8", "glm-4.5", "fp8_block"),
+    ("minimax-m2.7", "minimax-m2", "fp8_block"), ("glm-4.6", "glm-4.5", "bf16"), ("glm-5.1", "glm-5", "bf16"),
+    ("qwen2-72b", "qwen2.5-72b", "bf16"), ("CohereLabs/command-a-plus-05-2026-w4a4", "command-a-plus", "nvfp4"),
+    ("mistralai/Ministral-3-14B-Instruct-2512", "ministral-3-14b", "fp8"), ("Qwen/Qwen3.6-27B", "qwen3.5-27b", "bf16"),
 ]  # fmt: skip
 
 
