@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from chunkcalc.arrivals import Request, burst, poisson
 from chunkcalc.case import Case, resolve
+from chunkcalc.load import request_overhead
 from chunkcalc.question import Question
 from chunkcalc.replay import Scheduler
 from chunkcalc.simulation import Simulation, simulate
@@ -90,7 +91,7 @@ class Judge:
         self.traffic = Traffic(self.case.deployment, self.case.workload, setup.budget, self.timer, most=MANY)
         self.scheduler = Scheduler(
             budget=setup.budget, most_running=MANY, mixed=self.traffic.mixed,
-            request_overhead=self.case.deployment.engine.request_overhead,
+            request_overhead=request_overhead(self.case.deployment, self.case.workload.prompt),
         )  # fmt: skip
 
     def replayed(self, rate: float, seed: int = SEEDS[0]) -> Seen:

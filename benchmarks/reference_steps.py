@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from chunkcalc.catalog import load_hardware, load_model
 from chunkcalc.engines import engine_for
-from chunkcalc.precision import precision_for
-from chunkcalc.records import Deployment, Parallelism
+from chunkcalc.records import Deployment, Format, KvFormat, Parallelism, Precision
 from chunkcalc.step import StepTimer
 
 GPUS = {
@@ -37,9 +37,13 @@ def errors(folder: Path) -> list[tuple[dict[str, str], float]]:
             model = load_model(row["model"].lower()).record
             engine = engine_for("vllm", hardware)
             joint = row["attn_source"] == "joint_measured"
+            dtype = cast(Format, DTYPES[row["dtype"]])  # of every product, with one scale per tensor in fp8
             deployment = Deployment(
                 model=model, hardware=hardware, parallelism=Parallelism(tp=int(row["tp"])),
-                precision=precision_for(model, DTYPES[row["dtype"]], DTYPES[row["kv"]]),
+                precision=Precision(
+                    weights=dtype, kv=cast(KvFormat, DTYPES[row["kv"]]), attention=dtype, dense=dtype, experts=dtype,
+                    shared=dtype,
+                ),
                 engine=replace(engine, attention="unified" if joint else "split"),
             )  # fmt: skip
             c, p, b, s = (int(row[key]) for key in "cpbs")

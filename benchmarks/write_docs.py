@@ -54,11 +54,13 @@ def main(arguments: list[str]) -> None:
         path.write_text(tabulated(path.read_text(), {"load": load_table.table()}))
     if arguments:
         import chunk_attention  # noqa: PLC0415 - these need the evidence folder
+        import fit_kernels  # noqa: PLC0415
         import reference_steps  # noqa: PLC0415
         import trace_replay  # noqa: PLC0415
 
         folder = Path(arguments[0])
         tables = {
+            "kernels": fit_kernels.table(folder / "kernels"),
             "reference steps": reference_steps.table(reference_steps.errors(folder)),
             "chunk attention": chunk_attention.table(folder),
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.lengths import draw
 
 MAX_BYTES = 256 * 2**20  # of a trace
 MOST_REQUESTS = 1_000_000
@@ -47,7 +48,7 @@ def poisson(rate: float, count: int, prompt: int, output: int, seed: int = 0, sp
     count : requests [1]
     prompt, output : mean lengths [token]
     seed : of the draws
-    spread : coefficient of variation of the prompt's length, gamma distributed; 0 for equal prompts [1]
+    spread : coefficient of variation of the prompt's length, a lognormal; 0 for equal prompts [1]
 
     Returns
     -------
@@ -56,7 +57,7 @@ def poisson(rate: float, count: int, prompt: int, output: int, seed: int = 0, sp
     draws, now, out = random.Random(seed), 0.0, []
     for _ in range(count):
         now += draws.expovariate(rate)
-        out.append(Request(now, _length(draws, prompt, spread), output))
+        out.append(Request(now, draw(draws, prompt, spread), output))
     return out
 
 
@@ -70,14 +71,7 @@ def burst(count: int, prompt: int, output: int, seed: int = 0, spread: float = 0
     seed, spread : as for `poisson`
     """
     draws = random.Random(seed)
-    return [Request(0.0, _length(draws, prompt, spread), output) for _ in range(count)]
-
-
-def _length(draws: random.Random, mean: int, spread: float) -> int:
-    if not spread:
-        return mean
-    shape = 1 / spread**2
-    return max(1, round(draws.gammavariate(shape, mean / shape)))
+    return [Request(0.0, draw(draws, prompt, spread), output) for _ in range(count)]
 
 
 class Trace(NamedTuple):

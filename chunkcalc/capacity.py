@@ -16,6 +16,7 @@ from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
 from chunkcalc.work import attention
 
 GIB = 2**30
+IN_FLIGHT = 1024  # requests per attention rank: the engines' default for those at once on a large GPU
 GRAPH_BYTES = 1.0 * GIB  # captured CUDA graphs: 0.5-3 GB seen
 # What the frameworks see is less than the driver reports: 79.11 of 79.65 GiB (H100), 23.58 of 24.0
 # (RTX 3090, vllm issue 10517).

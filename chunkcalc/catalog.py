@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.names import Slice, bare_label, machine_family, normal, split_format, split_slice, untuned
-from chunkcalc.profiles import GENERIC, data_folder, hardware_from, model_from, read_toml
+from chunkcalc.profiles import GENERIC, data_folder, extended, hardware_from, model_from, read_toml
 from chunkcalc.records import Allreduce, Format, Hardware, Link, Model
 
 LONGEST_NAME = 100  # characters of a name that are compared and shown
@@ -81,6 +81,7 @@ def load_hardware(name: str) -> Found:
         from chunkcalc import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
 
         data = read_toml(Path(name), "--gpu")
+        data = _with_base(data, name)
         schema.check_hardware(data, name)
         return Found(hardware_from(data), f"file {name}")
     _refuse_paths(name, "--gpu")
@@ -123,6 +124,16 @@ def names(record: Model | Hardware) -> set[str]:
     return out | {normal(name) for name in more}
 
 
+def _with_base(data: dict[str, Any], where: str) -> dict[str, Any]:
+    """A user's profile, joined with the shipped one that it extends."""
+    base = data.pop("extends", None)
+    if base is None:
+        return data
+    if not isinstance(base, str) or base not in {path.stem for path in _files("hardware_profiles")}:
+        raise ChunkcalcError(f"unknown profile {base!r:.60}", f"{where}: extends", "give the id of a shipped GPU")
+    return extended(data, read_toml(data_folder("hardware_profiles") / f"{base}.toml"))
+
+
 def sliced(hardware: Hardware, part: Slice) -> Hardware:
     """A MIG slice as a device of its own: its share of arithmetic, memory and bandwidth, no link.
 
@@ -140,6 +151,7 @@ def sliced(hardware: Hardware, part: Slice) -> Hardware:
         sms=max(1, int(hardware.sms * compute)) if hardware.sms else None,
         memory=hardware.memory * memory,
         bandwidth=hardware.bandwidth * memory,
+        l2=hardware.l2 * memory,
         link=Link(kind="none", bandwidth=hardware.link.bandwidth, gpus_per_node=1, domain=1),
     )
 

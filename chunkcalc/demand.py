@@ -11,10 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
+from chunkcalc import search
 from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
 from chunkcalc.case import Case, decode_tokens
+from chunkcalc.lengths import variation
 from chunkcalc.load import Queueing
 from chunkcalc.outlook import LARGEST_DEFAULT_BUDGET, Outlook, outlook
+from chunkcalc.queueing import wait_error, waited_error
 from chunkcalc.records import Slo
 from chunkcalc.step import StepTimer
 from chunkcalc.traffic import Flow, Traffic
@@ -26,12 +29,9 @@ NEAR = 4  # steps to either side of the best budget that are tried too
 ROUNDS = 8  # of a budget for a given chunk
 RATIO = 1.19  # of one budget to the next: four per doubling
 CLOSED_ERROR = 0.55  # of a wait for other users, against the replay (benchmarks/load_table.py)
-LARGEST_ERROR = 2.0  # half-width of the error of a wait: beyond, it says nothing
 ALIKE = 0.05  # times to first token this close are as good as each other
 CLOSE = 1e-3  # relative, at which a rate is found
-MOST_LOAD = 1e5
 RANKS = {FEASIBLE: 2, MARGINAL: 1, FAILS: 0}
-P95 = 1.6449  # standard deviations of a normal distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Demand:
         # Users wait for one another: their queue always has a steady state.
         self.slo: Slo = case.slo if self.users is None else replace(case.slo, max_utilisation=1.0)
         self.step = outlook(case.deployment, case.workload, self.slo, timer).alignment
-        self._least = 1e-3 if self.users is None else 1.0
+        self._least = search.SLOWEST if self.users is None else 1.0
         self._traffic = cache(self._at_budget)
 
     def _at_budget(self, budget: int) -> Traffic:
@@ -117,12 +117,10 @@ class Demand:
         service, judged = bare.expected, flow.ttft_at(self.percentile)
         wait = max(0.0, judged - service.ttft(chunk))
         tpot_band, ttft_band = bare.bands
-        # At a rate, an error e of the step's time is one of e / (1 - utilisation) of the wait.
-        free = 1 - max(flow.utilisation, flow.held)
-        error = CLOSED_ERROR if self.users else min(LARGEST_ERROR, tpot_band / max(1e-3, free))
+        error = CLOSED_ERROR if self.users else wait_error(tpot_band, max(flow.utilisation, flow.held))
         queueing = Queueing(
             wait=wait,
-            error=ttft_band + max(0.0, error - ttft_band) * wait / judged,
+            error=waited_error(ttft_band, error, wait / judged),
             crowding=flow.tpot / service.tpot(chunk) if batch else 1.0,
             pressure=flow.utilisation / service.utilisation(chunk) if service.utilisation(chunk) else 1.0,
         )
@@ -247,13 +245,10 @@ class Demand:
         budget : of a rank [token]
         least : a load that is known to be within them
         """
-        low, high = least, max(self._least, 2 * least)
-        while self._keeps(budget, high) and high < MOST_LOAD:
-            low, high = high, 2 * high
-        while high - low > (CLOSE * low if self.users is None else 1) and high > self._least:
-            middle = (low + high) / 2 if self.users is None else (low + high) // 2
-            low, high = (middle, high) if self._keeps(budget, middle) else (low, middle)
-        return low
+        if not least and not self._keeps(budget, self._least):
+            return 0.0
+        low = least or self._least
+        return search.highest(lambda load: self._keeps(budget, load), low, 2 * low, CLOSE, whole=self.users is not None)
 
     def limit(self, budget: int) -> float | None:
         """The rate at which a budget loses its steady state; None with users [request/s].
@@ -263,29 +258,6 @@ class Demand:
         budget : of a rank [token]
         """
         return None if self.users is not None else self._traffic(budget).limit()
-
-
-def variation(mean: float, p95: float | None) -> float:
-    """The coefficient of variation of a lognormal with this mean and 95th percentile.
-
-    Parameters
-    ----------
-    mean : of the length [token]
-    p95 : its 95th percentile; None where all are alike [token]
-
-    Returns
-    -------
-    C [1]
-
-    Examples
-    --------
-    >>> variation(4000, None), round(variation(4000, 9000), 2)
-    (0.0, 0.66)
-    """
-    if p95 is None or p95 <= mean:
-        return 0.0
-    sigma = P95 - math.sqrt(max(0.0, P95 * P95 - 2 * math.log(p95 / mean)))
-    return math.sqrt(math.expm1(sigma * sigma))
 
 
 def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outlook, Verdict, Load]:

@@ -182,19 +182,29 @@ def disaggregate(view: Outlook) -> Disaggregation | None:
         gpus=sum(units) * view.deployment.parallelism.gpus,
         chunk=chunk,
         transfer_s=transfer,
-        sure=_sure(view, ttft, service),
+        sure=sure(slo, view.bands, ttft, service.decode_step, service.accepted),
         ttft_s=ttft,
         tpot_s=service.decode_step / service.accepted,
     )
 
 
-def _sure(view: Outlook, ttft: float, service: Service) -> bool:
-    tpot_band, ttft_band = view.bands
-    slo, step = view.slo, service.decode_step * (1 + tpot_band)
+def sure(slo: Slo, bands: tuple[float, float], ttft: float, step: float, accepted: float) -> bool:
+    """Whether separate units keep the limits with their error bands to spare.
+
+    Parameters
+    ----------
+    slo : limits
+    bands : half-widths of the error of a decode step and of TTFT, as fractions [1]
+    ttft : of the prefill unit, transfer and wait included [s]
+    step : of the decode unit [s]
+    accepted : tokens a decode yields per step [token]
+    """
+    tpot_band, ttft_band = bands
+    longest = step * (1 + tpot_band)
     return (
         (slo.ttft is None or ttft * (1 + ttft_band) <= slo.ttft)
-        and (slo.tpot is None or step / service.accepted <= slo.tpot)
-        and (slo.itl is None or step <= slo.itl)
+        and (slo.tpot is None or longest / accepted <= slo.tpot)
+        and (slo.itl is None or longest <= slo.itl)
     )
 
 

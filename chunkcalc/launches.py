@@ -50,6 +50,33 @@ class Shape(NamedTuple):
     most: int
 
 
+# Decode steps between two looks of SGLang for new requests (--scheduler-recv-interval), below 16 requests in
+# flight and from there on: launch scripts of SemiAnalysisAI/InferenceX, read in August 2026. The first that fits.
+_POLLS: tuple[tuple[str, str, str, int, int], ...] = (  # model, architecture, weights, below, from
+    ("deepseek-v3", "blackwell", "", 10, 30),
+    ("qwen3.5", "blackwell", "", 10, 30),
+    ("qwen3.5", "cdna", "", 30, 30),
+    ("glm-5", "blackwell", "nvfp4", 10, 10),
+    ("glm-5", "cdna3", "", 30, 30),
+)
+
+
+def poll_for(model_id: str, gpu_id: str, weights: str, concurrency: int) -> int:
+    """Decode steps between two looks for new requests, as the servers under SGLang were told.
+
+    Parameters
+    ----------
+    model_id, gpu_id : ids of the catalogue
+    weights : label of the weight format
+    concurrency : requests in flight [1]
+    """
+    arch = _arch(gpu_id)
+    for model, built, label, below, above in _POLLS:
+        if model_id.startswith(model) and arch.startswith(built) and label in ("", weights):
+            return above if concurrency >= 16 else below
+    return 1
+
+
 class Entry(NamedTuple):
     """One line of the data: where it holds, and what it says."""
 

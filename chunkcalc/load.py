@@ -11,8 +11,8 @@ import math
 from functools import cached_property
 from typing import NamedTuple
 
-from chunkcalc.prefill import Prefill, StepTime
-from chunkcalc.records import Parallelism, Workload
+from chunkcalc.prefill import Prefill, StepTime, cached_tokens
+from chunkcalc.records import Deployment, Parallelism, Workload
 
 
 def accepted_tokens(gamma: float, a: float) -> float:
@@ -72,6 +72,22 @@ def balance_chunk(b: float, A: float, s_eff: float, o: float) -> float:
     return requests_per_step(b, A, o) * s_eff
 
 
+def request_overhead(deployment: Deployment, prompt: float) -> float:
+    """Time of a request outside its steps.
+
+    Parameters
+    ----------
+    deployment : the replica
+    prompt : its prompt tokens, cached ones too [token]
+
+    Returns
+    -------
+    time [s]
+    """
+    each = deployment.engine.overheads
+    return each.request + each.prompt_token * prompt
+
+
 class Bounds(NamedTuple):
     """A quantity over a range of chunks lies between least and most."""
 
@@ -120,7 +136,7 @@ class Service:
         share = workload.batch / (parallelism.dp * parallelism.pp)
         self.b = float(math.ceil(share)) if whole else share
         self.s = float(workload.context)
-        cached = min(int(workload.prompt * workload.prefix_hit), workload.prompt - 1)
+        cached = cached_tokens(workload.prompt, workload.prefix_hit)
         tokens = workload.prompt - cached
         self.interval = interval if self.b and not mixed else 0
         between = self.interval * self.decode_step if self.interval else 0.0

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.case import decode_tokens
-from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens
+from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens, request_overhead
 from chunkcalc.records import Deployment, Slo, Workload
 from chunkcalc.search import Limit
 from chunkcalc.step import StepTimer
@@ -211,7 +211,7 @@ def outlook(
     drafts, chance = workload.draft_tokens, workload.draft_acceptance
     expected = Service(
         timer.expected, workload, deployment.parallelism, mixed=mixed, accepted=accepted_tokens(drafts, chance),
-        request_overhead=deployment.engine.request_overhead,
+        request_overhead=request_overhead(deployment, workload.prompt),
         interval=deployment.engine.prefill_interval, queueing=queueing or Queueing(),
     )  # fmt: skip
     floor = Service(

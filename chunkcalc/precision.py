@@ -26,6 +26,9 @@ KV_ALIASES: Mapping[str, str] = {
     "fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8",
 }  # fmt: skip
 
+# Formats that two kinds of checkpoints share a name for.
+FINER: Mapping[str, Format] = {"fp8": "fp8_block", "int4": "int4_g32"}
+
 
 def precision_for(model: Model, weights: str | None = None, kv: str | None = None) -> Precision:
     """The format of each part: what a checkpoint of this format leaves unquantised stays 16-bit.
@@ -51,8 +54,7 @@ def precision_for(model: Model, weights: str | None = None, kv: str | None = Non
         )
     if cache not in KV_BYTES:
         raise ChunkcalcError(f"unknown KV format '{kv}'", "--kv", f"choose from {', '.join(KV_BYTES)}")
-    if chosen == "fp8" and model.weights == "fp8_block":
-        chosen = "fp8_block"  # the checkpoint's fp8 is the block-scaled one
+    chosen = _published(model, chosen)
     unquantised = model.unquantised.get(cast(Format, chosen), ())
     own = model.formats if chosen == model.weights else {}
 
@@ -63,6 +65,19 @@ def precision_for(model: Model, weights: str | None = None, kv: str | None = Non
         weights=cast(Format, chosen), kv=cast(KvFormat, cache),
         attention=of("attention"), dense=of("dense"), experts=of("experts"), shared=of("shared"),
     )  # fmt: skip
+
+
+def _published(model: Model, weights: str) -> str:
+    """The kind of a format in which the model's own checkpoints ship: fp8 by blocks, int4 in smaller groups.
+
+    Parameters
+    ----------
+    model : the model
+    weights : weight format
+    """
+    kind = FINER.get(weights, "")
+    shipped = {model.weights, *model.variants.values()}
+    return kind if kind and kind in shipped and weights not in shipped else weights
 
 
 def check_arithmetic(precision: Precision, hardware: Hardware) -> None:

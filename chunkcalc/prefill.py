@@ -14,6 +14,26 @@ from dataclasses import dataclass, field, replace
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
 
 
+def cached_tokens(prompt: int, hit: float) -> int:
+    """Prompt tokens that the prefix cache holds; an engine computes the last one always.
+
+    Parameters
+    ----------
+    prompt : tokens [token]
+    hit : share of them found in the prefix cache [1]
+
+    Returns
+    -------
+    cached tokens [token]
+
+    Examples
+    --------
+    >>> cached_tokens(4000, 0.5), cached_tokens(4000, 1.0)
+    (2000, 3999)
+    """
+    return min(int(prompt * hit), prompt - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Prefill:
     """A prompt of which `cached` tokens need no work, processed beside b decodes.

@@ -31,6 +31,7 @@ from chunkcalc.records import (
     Mla,
     Model,
     Moe,
+    Overheads,
 )
 
 MAX_BYTES = 16 * 2**20  # of a profile: anything larger is not one
@@ -39,6 +40,12 @@ GENERIC = "generic"
 SHARED_FORMS = frozenset(
     ("elementwise", "mla_absorb", "unified_attention", "indexer", "recurrent_prefill", "recurrent_decode", "mla_sparse")
 )
+# Overheads that a profile writes in milli- or microseconds, in seconds.
+_MICRO = (
+    "decode_layer", "prompt_layer", "expert_layer", "latent_layer", "norm_layer", "least_prompt_layer", "sequence",
+    "prompt_token",
+)  # fmt: skip
+SCALED = {**{f"{name}_us": 1e-6 for name in _MICRO}, "request_ms": 1e-3}
 _KINDS: Mapping[str, Any] = {
     "gqa": Gqa, "mla": Mla, "compressed": Compressed, "delta": Delta, "mamba2": Mamba2, "none": Absent,
     "dense": Dense, "moe": Moe,
@@ -86,6 +93,21 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
             option,
             "compare with a shipped profile (chunkcalc models show ID --toml, gpus show ID --toml)",
         ) from None
+
+
+def extended(data: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """A profile that names another one as its base: tables are joined, everything else is replaced.
+
+    Parameters
+    ----------
+    data : of the profile
+    base : of the profile that it extends
+    """
+    joined = dict(base)
+    for key, value in data.items():
+        own = base.get(key)
+        joined[key] = extended(value, own) if isinstance(value, Mapping) and isinstance(own, Mapping) else value
+    return joined
 
 
 def model_from(data: Mapping[str, Any]) -> Model:
@@ -153,7 +175,8 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
     ----------
     data : what the file holds
     """
-    fields = {key: value for key, value in data.items() if key not in ("memory", "link", "efficiency", "allreduce")}
+    apart = ("memory", "link", "efficiency", "allreduce", "engine", "calibration", "extends")
+    fields = {key: value for key, value in data.items() if key not in apart}
     link = Link(**{"domain": data["link"].get("gpus_per_node", 8), **data["link"]})
     measured = _efficiencies(data.get("efficiency", {}))
     reduces = {int(n): _allreduce(value) for n, value in data.get("allreduce", {}).items()}
@@ -176,8 +199,10 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         **fields,
         memory=data["memory"]["mib"] * 2**20,
         bandwidth=data["memory"]["bandwidth"],
+        l2=data["memory"].get("l2_mib", 0.0) * 2**20,
         link=link,
         efficiency=efficiency,
+        overheads=_overheads(data["arch"], data.get("engine", {})),
         allreduce=reduces or _any_size(link),
         generic=frozenset(key for key in generic if key.split(".")[0] not in SHARED_FORMS)
         | (frozenset() if reduces else frozenset(("allreduce",))),
@@ -191,6 +216,22 @@ def _efficiencies(table: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dic
 def _efficiency(values: Mapping[str, float]) -> Efficiency:
     rest = {key: value for key, value in values.items() if key != "latency_us"}
     return Efficiency(latency=values.get("latency_us", 0.0) * 1e-6, **rest)
+
+
+def _overheads(arch: str, own: Mapping[str, Mapping[str, float]]) -> dict[str, Overheads]:
+    """Each engine's overheads: for any GPU, for its architecture, then its own."""
+    found = {}
+    for name, table in _generic()["engine"].items():
+        plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+        built = table.get(arch.removesuffix("-ultra"), {})
+        values = {**plain, **built, **own.get(name, {})}
+        found[name] = Overheads(
+            **{
+                key.rsplit("_", 1)[0] if key in SCALED else key: value * SCALED.get(key, 1.0)
+                for key, value in values.items()
+            }
+        )
+    return found
 
 
 def _allreduce(values: Mapping[str, float]) -> Allreduce:

@@ -7,13 +7,14 @@ prompts they are served k at a time. All functions are of one attention rank.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import NamedTuple
+
+from chunkcalc.lengths import parts
 
 FULL = 0.999  # utilisation from which the wait is taken as without bound
 HALVINGS = 40
+LARGEST_ERROR = 2.0  # half-width of the error of a wait: beyond, it says nothing
 MOST_STEPS = 500  # of the recursion over users: beyond, several join at a time
-PARTS = 200  # of a distribution of lengths
 
 
 def mean_wait(rate: float, S: float, k: float = 1.0, C: float = 0.0) -> float:
@@ -32,8 +33,8 @@ def mean_wait(rate: float, S: float, k: float = 1.0, C: float = 0.0) -> float:
 
     Notes
     -----
-    M/G/1 (Pollaczek-Khinchine) for k = 1; for more, Sakasegawa's approximation of k servers
-    (Ann. Inst. Statist. Math. 29, 1977), exact at k = 1.
+    M/G/1 (Pollaczek-Khinchine) for k = 1; for more, Sakasegawa's approximation of k servers, exact
+    at k = 1.
 
     Examples
     --------
@@ -45,8 +46,71 @@ def mean_wait(rate: float, S: float, k: float = 1.0, C: float = 0.0) -> float:
         return math.inf
     if rho <= 0:
         return 0.0
-    exponent = math.sqrt(2 * (k + 1)) - 1
-    return float((1 + C * C) / 2 * rho**exponent / (k * (1 - rho)) * S)
+    return (1 + C * C) / 2 * chance_to_wait(rho, k) / (k * (1 - rho)) * S
+
+
+def chance_to_wait(rho: float, k: float) -> float:
+    """The chance that a request waits at all.
+
+    Parameters
+    ----------
+    rho : utilisation [1]
+    k : servers, or places [1]
+
+    Returns
+    -------
+    chance [1]
+
+    Notes
+    -----
+    Sakasegawa, Ann. Inst. Statist. Math. 29 (1977): rho^(sqrt(2 (k + 1)) - 1).
+
+    Examples
+    --------
+    >>> chance_to_wait(0.5, 1), chance_to_wait(0.5, 7)
+    (0.5, 0.125)
+    """
+    return float(rho ** (math.sqrt(2 * (k + 1)) - 1))
+
+
+def wait_error(e: float, rho: float) -> float:
+    """The error of a wait that follows from one of the steps: near a full prefill it says nothing.
+
+    Parameters
+    ----------
+    e : half-width of the error of a step's time, as a fraction [1]
+    rho : utilisation [1]
+
+    Returns
+    -------
+    half-width of the error, as a fraction: e / (1 - rho), at most `LARGEST_ERROR` [1]
+
+    Examples
+    --------
+    >>> wait_error(0.25, 0.5), wait_error(0.25, 0.95)
+    (0.5, 2.0)
+    """
+    return min(LARGEST_ERROR, e / max(1e-3, 1 - rho))
+
+
+def waited_error(own: float, waiting: float, share: float) -> float:
+    """The error of a time of which a share is waiting.
+
+    Parameters
+    ----------
+    own, waiting : half-widths of the errors of the time without its wait, and of the wait, as fractions [1]
+    share : of the wait in the time [1]
+
+    Returns
+    -------
+    half-width of the error, as a fraction [1]
+
+    Examples
+    --------
+    >>> waited_error(0.5, 1.5, 0.25), waited_error(0.5, 0.25, 0.25)
+    (0.75, 0.5)
+    """
+    return own + max(0.0, waiting - own) * share
 
 
 def wait_quantile(wait: float, rho: float, q: float) -> float:
@@ -94,23 +158,13 @@ def sum_quantile(wait: float, rho: float, own: float, C: float, q: float) -> flo
     """
     if not C:
         return own + wait_quantile(wait, rho, q)
-    owns = [own * length for length in _lengths(C)]
+    owns = [own * length for length in parts(C)]
     low, high = 0.0, max(owns) + wait_quantile(wait, rho, max(q, 0.5)) + own
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         below = sum(_waited_less(wait, rho, middle - each) for each in owns) / len(owns)
         low, high = (middle, high) if below < q else (low, middle)
     return high
-
-
-@cache
-def _lengths(C: float) -> list[float]:
-    """Lengths of equal weight of a lognormal with mean 1."""
-    from statistics import NormalDist  # noqa: PLC0415 - 10 ms that a lone step needs not
-
-    sigma = math.sqrt(math.log1p(C * C))
-    normal = NormalDist(-sigma * sigma / 2, sigma)
-    return [math.exp(normal.inv_cdf((index + 0.5) / PARTS)) for index in range(PARTS)]
 
 
 def _waited_less(wait: float, rho: float, time: float) -> float:

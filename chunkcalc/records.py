@@ -54,6 +54,7 @@ class Gqa:
     gate : an output gate as wide as the queries
     shares_kv : no keys and values of its own, the cache of an earlier layer is read
     k_is_v : one projection gives keys and values
+    norm_all : queries and keys are normalised over all heads together, so over the ranks too
     top_k, indexer : only the best keys are read [token], picked by this layer's indexer or, where
         it has none, by an earlier layer's
     """
@@ -69,6 +70,7 @@ class Gqa:
     gate: bool = False
     shares_kv: bool = False
     k_is_v: bool = False
+    norm_all: bool = False
     top_k: Count | None = None
     indexer: Indexer | None = None
 
@@ -242,6 +244,9 @@ class Efficiency(NamedTuple):
     activations : traffic of quantising or permuting activations, in units of the kernel's
         `activation_bytes` [1]
     waste : units of the kernel's `waste` done beyond the useful work [1]
+    fill : tiles that each multiprocessor is paid for at least, in units of the kernel's `tile` [1]
+    softmax : size of a head below which the softmax of a pair takes longer than its products [1]
+    cached : bandwidth of the last-level cache over that of memory; 0 where it is not used [1]
     """
 
     compute: float = 1.0
@@ -250,6 +255,9 @@ class Efficiency(NamedTuple):
     knee: float = 12.0
     activations: float = 0.0
     waste: float = 0.0
+    fill: float = 0.0
+    softmax: float = 0.0
+    cached: float = 0.0
 
 
 class Allreduce(NamedTuple):
@@ -259,6 +267,43 @@ class Allreduce(NamedTuple):
     latency: float
     bandwidth: float
     ramp: float = 0.0
+
+
+class Overheads(NamedTuple):
+    """What an engine adds to the kernels of its steps, and what it spares them.
+
+    decode_layer, prompt_layer : host time per layer of a step without and with prompt tokens [s]
+    expert_layer : routing and sorting per mixture-of-experts layer of a step [s]
+    latent_layer : host time per layer with latent attention of a step with prompt tokens [s]
+    norm_layer : per layer that normalises queries and keys over the heads of all ranks [s]
+    least_prompt_layer : least time per mixture-of-experts layer of a step with prompt tokens: the
+        host launches kernels no faster, while the GPU computes [s]
+    sequence : sampling and bookkeeping per decode of a step [s]
+    request : time per request outside its steps [s]
+    prompt_token : the same per prompt token: reading it, hashing, sending [s]
+    launches : share of a kernel's fixed time that is left inside a captured step [1]
+    narrow_expert_launches : the same for experts in 4 bit, which run as one fused kernel [1]
+    experts : time of the expert products over that of the kernels alone [1]
+    arithmetic : time of arithmetic over that of the kernels alone, where those were not measured [1]
+    cache : bandwidth that decode attention reaches over that of the kernel alone [1]
+    quantising : share of quantising activations that is not fused into other kernels [1]
+    """
+
+    decode_layer: float = 0.0
+    prompt_layer: float = 0.0
+    expert_layer: float = 0.0
+    latent_layer: float = 0.0
+    norm_layer: float = 0.0
+    least_prompt_layer: float = 0.0
+    sequence: float = 0.0
+    request: float = 0.0
+    prompt_token: float = 0.0
+    launches: float = 1.0
+    narrow_expert_launches: float = 1.0
+    experts: float = 1.0
+    arithmetic: float = 1.0
+    cache: float = 1.0
+    quantising: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +328,10 @@ class Hardware:
     `source` speaks of the whole profile, `sources` of the numbers under each key.
     `confidence` is A for figures with two sources, B with one, C announced; `instances` are cloud
     machine types with their number of devices; `allreduce` is keyed by the GPUs that take part,
-    0 standing for any number where none was measured.
+    0 standing for any number where none was measured. `l2` is the last-level cache [byte], 0 where
+    it is not known.
+
+    `overheads` are those of each engine on this GPU, by the engine's name.
 
     `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
     an answer uncalibrated. `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
@@ -303,10 +351,12 @@ class Hardware:
     memory: Positive
     bandwidth: Positive
     link: Link
+    l2: float = 0.0
     sms: Count | None = None
     tile_rows: Count = 128
     tdp_w: Positive | None = None
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
+    overheads: Mapping[str, Overheads] = field(default_factory=dict)
     allreduce: Mapping[int, Allreduce] = field(default_factory=dict)
     tile_penalty: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     generic: frozenset[str] = frozenset()
@@ -352,8 +402,8 @@ class Engine:
     attention : `split` runs prefill and decode attention as two kernels, `unified` as one
     prefill_interval : decode steps after every prompt step, where prompts go first [1]
     budget_counts_decodes : the flag counts decode tokens too (T = c + b(1 + drafts))
-    step_overhead, layer_overhead : host time per step [s] and per step and layer [s]
-    request_overhead : time per request outside its steps [s]
+    poll_interval : decode steps between two looks for new requests, where prompts go first [1]
+    overheads : what it adds to the kernels of its steps
     memory_rule : what `memory_fraction` is a fraction of
     graphs_inside : whether that share must hold the captured CUDA graphs too
     alignment : budgets are recommended in multiples of this [token]
@@ -366,9 +416,8 @@ class Engine:
     attention: Literal["split", "unified"] = "split"
     budget_counts_decodes: bool = True
     prefill_interval: Whole = 0
-    step_overhead: Positive = 1e-3
-    layer_overhead: Positive = 30e-6
-    request_overhead: Positive = 20e-3
+    poll_interval: Count = 1
+    overheads: Overheads = Overheads()  # noqa: RUF009 - an immutable tuple
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"
     memory_fraction: Fraction | None = None
     graphs_inside: bool = True
@@ -437,7 +486,10 @@ class Kernel(NamedTuple):
     link_bytes, least_link_bytes : traffic to other GPUs per launch, one way, and its unavoidable part [byte]
     waste : arithmetic per unit of the form's waste constant [FLOP]
     activation_bytes : traffic of quantising or permuting activations, per unit of the constant [byte]
-    rows : query rows over which attention spreads, for filling the GPU; 0: it is full [1]
+    idle : multiprocessors over tiles of queries: too few tiles leave the others idle [1]
+    tile : arithmetic of one tile of outputs, which runs on one multiprocessor [FLOP]
+    head_dim : elements of a head, mean of keys and values; 0 where there is no softmax [1]
+    resident : memory that the traffic goes to and comes from, which may stay in the cache [byte]
     launches : how often it runs in a step [1]
     group : GPUs that take part [1]
     """
@@ -453,6 +505,9 @@ class Kernel(NamedTuple):
     least_link_bytes: float = 0.0
     waste: float = 0.0
     activation_bytes: float = 0.0
-    rows: float = 0.0
+    idle: float = 1.0
+    tile: float = 0.0
+    head_dim: float = 0.0
+    resident: float = 0.0
     launches: float = 1.0
     group: int = 1

@@ -7,11 +7,13 @@ launch time come from the GPU's profile, by the kernel's form and dtype.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
-from chunkcalc.records import Allreduce, Hardware, Kernel
+from chunkcalc.records import Allreduce, Efficiency, Hardware, Kernel, Overheads
 
+CACHE_KEEPS = 0.5  # share of the last-level cache that still holds what the kernel before wrote
 RAMP_BYTES = 1e6  # all-reduces reach their bandwidth after about one megabyte
 # The arithmetic that runs a weight format: weight-only formats compute in 16 bit.
 COMPUTE_DTYPE = {
@@ -26,7 +28,8 @@ ATTENTION_FORMS = frozenset(
         "mla_sparse", "recurrent_prefill", "recurrent_decode",
     )
 )  # fmt: skip
-FILLED_FORMS = frozenset(("prefill_attention", "mla_prefill"))  # few heads leave multiprocessors idle
+
+CACHE_FORMS = frozenset(("decode_attention", "mla_decode", "unified_attention"))
 
 
 class Bound(NamedTuple):
@@ -73,18 +76,56 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
     if form == "handover":
         return kernel.launches * (hardware.link.latency + kernel.link_bytes / link_bandwidth(hardware, 2))
     found = hardware.efficiency[f"{form}.{kernel.dtype}"]
-    if form in ATTENTION_FORMS:
-        rate = hardware.peak["bf16"]
-        if form in FILLED_FORMS and hardware.sms:
-            rate = rate * ops.minimum(1.0, kernel.rows / (hardware.tile_rows * hardware.sms))
-    else:
-        rate = peak(hardware, kernel.dtype) or hardware.peak["bf16"]
-    compute = (kernel.flops + found.waste * kernel.waste) / (found.compute * rate)
-    memory = kernel.bytes / (found.memory * hardware.bandwidth)
-    moved = found.activations * kernel.activation_bytes / hardware.bandwidth
     attention = form in ATTENTION_FORMS
+    rate = hardware.peak["bf16"] if attention else peak(hardware, kernel.dtype) or hardware.peak["bf16"]
+    work = kernel.flops * kernel.idle + found.waste * kernel.waste
+    if found.fill:  # fewer tiles than multiprocessors take as long as one on each
+        work = ops.maximum(work, found.fill * (hardware.sms or 0) * kernel.tile)
+    if found.softmax:
+        work = work * ops.maximum(1.0, found.softmax / kernel.head_dim)
+    compute = work / (found.compute * rate)
+    memory = kernel.bytes / (found.memory * hardware.bandwidth)
+    if found.cached and hardware.l2:
+        hit = CACHE_KEEPS * hardware.l2 / ops.maximum(kernel.resident, CACHE_KEEPS * hardware.l2)
+        memory = memory * (1 - hit + hit * found.memory / found.cached)
+    moved = found.activations * kernel.activation_bytes / hardware.bandwidth
     busy = ops.maximum(compute, memory) if attention else ops.qsum(compute, memory, found.knee)
     return kernel.launches * (busy + moved + found.latency)
+
+
+NARROW_EXPERTS = frozenset(("moe.nvfp4", "moe.mxfp4", "moe.int4", "moe.int4_g32"))
+
+
+def served(hardware: Hardware, overheads: Overheads) -> Hardware:
+    """A GPU as the kernels of an engine's steps see it: captured launches, fused quantisation.
+
+    Parameters
+    ----------
+    hardware : the GPU, its kernels measured alone
+    overheads : of the engine
+    """
+    if overheads == Overheads():
+        return hardware
+    efficiency = {key: _inside(key, found, overheads) for key, found in hardware.efficiency.items()}
+    return replace(hardware, efficiency=efficiency)
+
+
+def _inside(key: str, alone: Efficiency, overheads: Overheads) -> Efficiency:
+    """A kernel's constants inside an engine's step."""
+    form = key.split(".", maxsplit=1)[0]
+    alone = alone._replace(compute=min(1.0, alone.compute / overheads.arithmetic))
+    if form == "moe":
+        return alone._replace(
+            latency=alone.latency * (overheads.narrow_expert_launches if key in NARROW_EXPERTS else 1.0),
+            compute=min(1.0, alone.compute / overheads.experts),
+            memory=min(1.0, alone.memory / overheads.experts),
+        )
+    found = alone._replace(latency=alone.latency * overheads.launches)
+    if form == "gemm":
+        return found._replace(activations=alone.activations * overheads.quantising)
+    if form in CACHE_FORMS:
+        return found._replace(memory=min(1.0, alone.memory * overheads.cache))
+    return found
 
 
 def link_bandwidth(hardware: Hardware, gpus: int) -> float:

@@ -31,10 +31,11 @@ class Peak(_Table):
 
 
 class Memory(_Table):
-    """Memory as the driver reports it [MiB] and its bandwidth [byte/s]."""
+    """Memory as the driver reports it [MiB], its bandwidth [byte/s], the last-level cache [MiB]."""
 
     mib: Amount
     bandwidth: Amount
+    l2_mib: NotNegative = 0.0
 
 
 class LinkTable(_Table):
@@ -57,6 +58,9 @@ class EfficiencyTable(_Table):
     knee: Annotated[float, Field(ge=1, le=100)] = 12.0
     activations: NotNegative = 0.0
     waste: NotNegative = 0.0
+    fill: NotNegative = 0.0
+    softmax: NotNegative = 0.0
+    cached: NotNegative = 0.0
 
 
 class AllreduceTable(_Table):
@@ -65,6 +69,40 @@ class AllreduceTable(_Table):
     latency_us: NotNegative
     bandwidth: Amount
     ramp_us: NotNegative = 0.0
+
+
+class EngineTable(_Table):
+    """What an engine adds to its kernels on this GPU; what is left out comes from the generic constants."""
+
+    decode_layer_us: NotNegative | None = None
+    prompt_layer_us: NotNegative | None = None
+    expert_layer_us: NotNegative | None = None
+    latent_layer_us: NotNegative | None = None
+    norm_layer_us: NotNegative | None = None
+    least_prompt_layer_us: NotNegative | None = None
+    sequence_us: NotNegative | None = None
+    prompt_token_us: NotNegative | None = None
+    request_ms: NotNegative | None = None
+    launches: NotNegative | None = None
+    narrow_expert_launches: NotNegative | None = None
+    experts: Amount | None = None
+    arithmetic: Amount | None = None
+    cache: Amount | None = None
+    quantising: NotNegative | None = None
+
+
+class Calibration(_Table):
+    """Where fitted numbers of a profile come from."""
+
+    date: Text
+    engine: Name
+    engine_version: str = ""
+    rows: Annotated[int, Field(gt=0)]
+    files: list[Text] = []
+    fitted: list[Name] = []
+    tpot_error: NotNegative | None = None
+    ttft_error: NotNegative | None = None
+    note: str = ""
 
 
 class HardwareFile(_Table):
@@ -89,6 +127,8 @@ class HardwareFile(_Table):
     efficiency: dict[str, dict[str, EfficiencyTable]] = {}
     allreduce: dict[str, AllreduceTable] = {}
     tile_penalty: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = {}
+    engine: dict[Literal["vllm", "sglang", "trtllm"], EngineTable] = {}
+    calibration: Calibration | None = None
 
 
 _MODEL: TypeAdapter[Model] = TypeAdapter(Model)

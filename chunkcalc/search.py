@@ -1,4 +1,4 @@
-"""Exact searches over whole-numbered chunks.
+"""Exact searches over whole-numbered chunks, and for the highest load.
 
 A `Limit` is a quantity that must not exceed a value, with its bounds over a range of chunks. A
 range whose least is too high holds no answer; one whose most is low enough holds nothing else;
@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from chunkcalc.load import Bounds
 
+SLOWEST = 1e-3  # rate from which a highest one is looked for [request/s]
+MOST_LOAD = 1e5  # requests per second, or users, beyond which no higher load is looked for
+HALVINGS = 24  # of a range of loads: to one part in ten million
 RangeBounds = Callable[[int, int, float], Bounds]
 
 
@@ -115,6 +118,57 @@ def has_gap(limits: Sequence[Limit], low: int, high: int) -> bool:
             middle = _middle(low, high)
             ranges += [(low, middle, still_open), (middle + 1, high, still_open)]
     return False
+
+
+def highest(
+    holds: Callable[[float], bool], low: float, high: float, close: float = 0.0, *, whole: bool = False
+) -> float:
+    """The highest load at which something holds that more load only makes worse.
+
+    Parameters
+    ----------
+    holds : whether it does at a load
+    low : a load at which it does, or none
+    high : the first to try; it is doubled while it holds, as far as `MOST_LOAD`
+    close : relative, at which the load is found; 0 for as many halvings as there are [1]
+    whole : loads are whole numbers
+
+    Returns
+    -------
+    load, of the unit of `low`
+
+    Examples
+    --------
+    >>> highest(lambda load: load <= 100, 0, 1, whole=True), round(highest(lambda load: load * load < 2, 0, 1), 6)
+    (100, 1.414214)
+    """
+    while holds(high) and high < MOST_LOAD:
+        low, high = high, 2 * high
+    for _ in range(HALVINGS):
+        if high - low <= (1 if whole else close * low):
+            break
+        middle = (low + high) // 2 if whole else (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def largest(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest whole number in low..high at which something holds that more only makes worse.
+
+    Parameters
+    ----------
+    holds : whether it does; taken to hold at `low`
+    low, high : range, both included
+
+    Examples
+    --------
+    >>> largest(lambda batch: batch <= 7, 0, 100), largest(lambda batch: True, 0, 100)
+    (7, 100)
+    """
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
 
 
 def best(candidates: Sequence[int], score: Callable[[int], float], ceiling: Callable[[int, int], float]) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chunkcalc.arrivals import Request
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case
-from chunkcalc.load import accepted_tokens
+from chunkcalc.load import accepted_tokens, request_overhead
 from chunkcalc.replay import GAP, Replay, Scheduler, Served, replay
 from chunkcalc.step import StepTimer
 
@@ -87,7 +87,7 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
         kv_tokens=None if kv is None else kv // deployment.parallelism.dp,
         longest=deployment.model.max_position,
         mixed=deployment.engine.composition == "mixed", whole=whole, interval=deployment.engine.prefill_interval,
-        reserve=deployment.engine.name == "trtllm", request_overhead=deployment.engine.request_overhead,
+        reserve=deployment.engine.name == "trtllm", request_overhead=request_overhead(deployment, workload.prompt),
         accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
         slots=1 + workload.draft_tokens if deployment.engine.budget_counts_decodes else 1,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkcalc import counts
 from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Load, Reading
-from chunkcalc.capacity import capacity
+from chunkcalc.capacity import IN_FLIGHT, capacity
 from chunkcalc.case import Case, chunk_of, resolve
 from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
@@ -18,12 +18,12 @@ from chunkcalc.question import Question
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
 from chunkcalc.remedies import remedies
 from chunkcalc.roofline import COMPUTE_DTYPE, peak
+from chunkcalc.search import largest
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import textbook
 from chunkcalc.verdict import Verdict, judge
 from chunkcalc.window import aligned_best, keeps, window
 
-MOST_BATCH = 1024  # per attention rank: the engines' default for requests in flight on a large GPU
 ALIGNED_WITHIN = 64  # batches below the largest among which an aligned budget is looked for
 SPREAD = 4.0  # standard deviations of a Poisson batch that --max-num-seqs leaves room for
 NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth a warning
@@ -118,16 +118,11 @@ def largest_batch(case: Case, timer: StepTimer) -> int:
 
     fits = capacity(case.deployment, case.workload, 1.0).max_concurrency
     for margin in (True, False):
-        low, high = 0, min(fits, MOST_BATCH * case.deployment.parallelism.dp)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if keeps(view(middle), margin=margin):
-                low = middle
-            else:
-                high = middle - 1
-        if low:
-            near = range(low, max(0, low - ALIGNED_WITHIN), -1)
-            return next((batch for batch in near if aligned_best(view(batch), margin=margin) is not None), low)
+        high = min(fits, IN_FLIGHT * case.deployment.parallelism.dp)
+        most = largest(lambda batch: keeps(view(batch), margin=margin), 0, high)  # noqa: B023 - called here
+        if most:
+            near = range(most, max(0, most - ALIGNED_WITHIN), -1)
+            return next((batch for batch in near if aligned_best(view(batch), margin=margin) is not None), most)
     return 0
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc import ops, roofline
-from chunkcalc.records import Deployment, Kernel, LayerGroup
+from chunkcalc.records import Deployment, Kernel, LayerGroup, Overheads
 from chunkcalc.roofline import Bound
 from chunkcalc.work import attention, elementwise, head, linear, link, moe
 
@@ -65,20 +65,45 @@ class StepTimer:
     ----------
     deployment : the replica
     drafts : speculative tokens per decode and step [token]
-    host : count the engine's host time; without it, kernels alone
+    host : as inside the engine; without it, kernels alone as they were measured
     """
 
     def __init__(self, deployment: Deployment, drafts: int = 0, *, host: bool = True) -> None:
         self.deployment, self.drafts = deployment, drafts
-        self._hardware = deployment.hardware
+        self._overheads = deployment.engine.overheads if host else Overheads()
+        self._hardware = roofline.served(deployment.hardware, self._overheads)
         self._unified = deployment.engine.attention == "unified"
-        engine, model = deployment.engine, deployment.model
-        self.overhead = (
-            engine.step_overhead * deployment.parallelism.pp + engine.layer_overhead * model.layer_count
-            if host
-            else 0.0
+        groups = deployment.model.layers
+        self._layers = deployment.model.layer_count
+        self._expert_layers = sum(group.count for group in groups if group.ffn.kind == "moe")
+        self._latent_layers = sum(group.count for group in groups if group.attention.kind == "mla")
+        spread = deployment.parallelism.tp > 1
+        self._norm_layers = sum(
+            group.count for group in groups if spread and getattr(group.attention, "norm_all", False)
         )
         self._memory: dict[Any, Any] = {}
+
+    def overhead(self, c: Any, b: Any) -> Any:
+        """What the engine adds to the kernels of a step: host time, routing, bookkeeping.
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        b : decoding requests [token]
+
+        Returns
+        -------
+        time [s]
+        """
+        each, prompt = self._overheads, ops.positive(c)
+        always = self._layers * each.decode_layer + self._expert_layers * each.expert_layer
+        always = always + self._norm_layers * each.norm_layer + each.sequence * b
+        more = self._layers * max(0.0, each.prompt_layer - each.decode_layer) + self._latent_layers * each.latent_layer
+        return always + prompt * more
+
+    def _least(self, c: Any) -> Any:
+        """What the host takes at least to launch a step with prompt tokens [s]."""
+        return ops.positive(c) * self._expert_layers * self._overheads.least_prompt_layer
 
     def expected(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
         """Predicted time of a step.
@@ -96,7 +121,8 @@ class StepTimer:
         time [s]
         """
         time = self._recall(("rest", c, b, s), lambda: self._rest_seconds(c, b, s))
-        return time + self._recall(("prefill", c, p, prompts), lambda: self._prefill_seconds(c, p, prompts))
+        time = time + self._recall(("prefill", c, p, prompts), lambda: self._prefill_seconds(c, p, prompts))
+        return ops.maximum(time, self._least(c)) if self._overheads.least_prompt_layer else time
 
     def floor(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
         """The time of a step that no engine undercuts: the busiest resource at datasheet speed.
@@ -132,7 +158,8 @@ class StepTimer:
         prompts : prompts that share the c tokens, at least 1 [1]
         """
         breakdown: dict[str, float] = {}
-        bound_by = {"compute": 0.0, "memory": 0.0, "link": 0.0, "overhead": self.overhead}
+        overhead = float(self.overhead(c, b))
+        bound_by = {"compute": 0.0, "memory": 0.0, "link": 0.0, "overhead": overhead}
         flops = traffic = 0.0
         for kernel in self.kernels(c, p, b, s, prompts):
             time = roofline.seconds(kernel, self._hardware)
@@ -141,10 +168,13 @@ class StepTimer:
                 bound_by[_bound_by(kernel, self._hardware)] += time
             flops += kernel.launches * kernel.flops
             traffic += kernel.launches * kernel.bytes
-        breakdown["engine overhead"] = self.overhead
+        expected = self.expected(c, p, b, s, prompts)
+        idle = max(0.0, float(self._least(c)) - sum(breakdown.values()) - overhead)  # the GPU waits for the host
+        breakdown["engine overhead"] = overhead + idle
+        bound_by["overhead"] += idle
         return Step(
             floor=self.floor(c, p, b, s, prompts),
-            expected=self.expected(c, p, b, s, prompts),
+            expected=expected,
             breakdown=breakdown,
             bound_by=bound_by,
             intensity=flops / traffic if traffic else 0.0,
@@ -182,7 +212,7 @@ class StepTimer:
 
     def _rest_seconds(self, c: Any, b: Any, s: Any) -> Any:
         """Everything but attention to the prompt."""
-        return self._seconds(self._rest_kernels(c, b, s, expected=True)) + self.overhead
+        return self._seconds(self._rest_kernels(c, b, s, expected=True)) + self.overhead(c, b)
 
     def _rest_bound(self, c: Any, b: Any, s: Any) -> Bound:
         return _total(self._rest_kernels(c, b, s, expected=False), self._hardware)

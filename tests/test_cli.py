@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -158,11 +159,22 @@ def test_a_profile_is_shown_as_toml_to_start_from(tmp_path):
         assert run(name, "show", str(path)).stdout == run(name, "show", shown).stdout
 
 
-def test_a_closed_pipe_is_no_error():
-    command = f"{sys.executable} -m chunkcalc.cli.main models list | head -1"
-    found = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True)
-    assert "Traceback" not in found.stderr
-    assert found.stdout.startswith("model")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["gpus", "list"], 0), (["models", "list", "--json"], 0), (["solve", *FAILING, "--no-remedies"], 1), (["-h"], 0)],
+    ids=["list", "json", "failing", "help"],
+)
+def test_a_reader_that_stops_early_changes_no_exit_code(arguments, code, reader, unbuffered):
+    command = (
+        f"{shlex.join([sys.executable, '-m', 'chunkcalc.cli.main', *arguments])} | {reader}; exit ${{PIPESTATUS[0]}}"
+    )
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    found = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    assert (found.returncode, found.stderr) == (code, "")
 
 
 def test_version_and_help():

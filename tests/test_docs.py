@@ -4,12 +4,18 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from chunkcalc.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def write_docs():
@@ -38,19 +44,31 @@ def test_the_python_example_runs():
     assert found.stdout.startswith("feasible 384 Window(")
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target
 
 
-def test_every_option_in_the_readme_exists():
-    text = subprocess.run(
-        [sys.executable, "-m", "chunkcalc.cli.main", "solve", "--help"],
-        capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": "", "TERM": "dumb"},
-    ).stdout  # fmt: skip
-    options = {word for line in re.findall(r"chunkcalc (solve .*)", README) for word in shlex.split(line)}
-    for option in (word for word in options if word.startswith("--") and "-->" not in word):
-        assert option in text
+def commands(text: str) -> list[list[str]]:
+    """The command lines of chunkcalc in code, up to a pipe or the engine's own words after `--`."""
+    found = re.findall(r"(?:^ {4,}|\$ |\| |&& |bin/|script: |`)chunkcalc ([^|&`\n]+)", text, re.M)
+    return [list(takewhile(lambda word: word != "--", shlex.split(line))) for line in found]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_command_and_option_shown_exists(path):
+    for words in commands(path.read_text()):
+        command, names = get_command(app), iter(words)
+        while isinstance(command, TyperGroup):
+            command = command.commands[next(names)]
+        known = {"-h", "--help"} | {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        assert {word.split("=")[0] for word in words if re.match("--?[a-z]", word)} <= known, words
+
+
+def test_command_lines_are_found_wherever_they_stand():
+    shown = (
+        "    $ chunkcalc gpus list\n    helm template . | chunkcalc check -\n`chunkcalc rules CC301` `chunkcalc.toml`"
+    )
+    assert commands(shown) == [["gpus", "list"], ["check", "-"], ["rules", "CC301"]]
+    assert {words[0] for page in PAGES for words in commands(page.read_text())} >= {"solve", "check", "engine", "fleet"}

@@ -1,19 +1,21 @@
 """A rate or users asked of `solve`, and of a fleet."""
 
 import json
-import math
-import random
 from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from chunkcalc import solve
+from chunkcalc.apart import PrefillUnit
+from chunkcalc.case import resolve
 from chunkcalc.cli.main import app
-from chunkcalc.demand import variation
+from chunkcalc.disaggregation import KV_LINK
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.fleet import COLOCATED, DISAGGREGATED, fleet
+from chunkcalc.fleet import fleet
 from chunkcalc.question import Question
+from chunkcalc.shapes import COLOCATED, DISAGGREGATED
+from chunkcalc.step import StepTimer
 
 ASKED = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "output": 300, "ttft": 1.0, "tpot": 0.05}
 
@@ -104,14 +106,6 @@ def test_contradictory_loads_are_refused(extra, sentence):
         solve(**ASKED, **extra)
 
 
-def test_the_variation_of_a_lognormal_gives_its_95th_percentile_back():
-    C = variation(4000, 9000)
-    sigma = math.sqrt(math.log1p(C * C))
-    draws = random.Random(1)
-    lengths = sorted(draws.lognormvariate(math.log(4000) - sigma**2 / 2, sigma) for _ in range(200_000))
-    assert lengths[190_000] == pytest.approx(9000, rel=0.02)
-
-
 def test_the_json_of_a_load():
     found = run("solve", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--prompt", 4000, "--output", 300,
                 "--ttft", "1s", "--tpot", "50ms", "--rate", 2, "--percentile", 99, "--json")  # fmt: skip
@@ -193,3 +187,23 @@ def test_a_million_users_are_answered():
 
 def test_a_tiny_rate_needs_one_unit():
     assert fleet(replace(FLEET, rate=1e-6)).chosen.replicas == 1
+
+
+def test_a_prefill_units_band_widens_with_its_wait_as_a_replicas_does():
+    case = resolve(FLEET)
+    unit = PrefillUnit(case, StepTimer(case.deployment, 0), KV_LINK)
+    most = unit.highest()
+    bands = [unit.ttft_band(share * most) for share in (0.0, 0.5, 0.9, 1.0)]
+    assert bands[0] == pytest.approx(case.deployment.engine.ttft_band)
+    assert bands == sorted(bands)
+    assert bands[-1] > bands[0]
+    assert unit.ttft(most) == pytest.approx(case.slo.ttft, rel=1e-4)
+
+
+def test_a_pair_of_pools_is_sure_only_with_the_widened_band_to_spare():
+    for shape in fleet(FLEET).shapes:
+        if shape.kind == DISAGGREGATED and shape.status == "feasible":
+            count, tp = shape.prefill
+            case = resolve(replace(FLEET, tp=tp))
+            unit = PrefillUnit(case, StepTimer(case.deployment, 0), KV_LINK)
+            assert shape.ttft_s * (1 + unit.ttft_band(FLEET.rate / count)) <= FLEET.ttft

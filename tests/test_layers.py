@@ -19,6 +19,7 @@ ROOMS = {  # heavy libraries and the only files that may import them
     "rich": {"report/text.py"},
     "typer": {
         "cli/main.py",
+        "cli/options.py",
         "cli/solve.py",
         "cli/models.py",
         "cli/gpus.py",

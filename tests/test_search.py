@@ -44,6 +44,24 @@ def test_best_is_the_first_highest_score(scores):
     assert found == scores.index(max(scores))
 
 
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 120))
+def test_largest_equals_brute_force(low, span, last):
+    found = search.largest(lambda batch: batch <= last, low, low + span)
+    assert found == max([low, *(batch for batch in range(low, low + span + 1) if batch <= last)])
+
+
+@given(st.floats(1e-4, 1e5), st.sampled_from([0.0, 1e-3]))
+def test_the_highest_load_is_found_from_below(last, close):
+    found = search.highest(lambda load: load <= last, 0.0, search.SLOWEST, close)
+    assert found <= last
+    assert found == pytest.approx(last, rel=max(close, 1e-6))
+
+
+@given(st.integers(0, 10**5))
+def test_the_highest_whole_load_is_exact(last):
+    assert search.highest(lambda users: users <= last, 0, 1, whole=True) == last
+
+
 def test_best_of_nothing_and_of_impossible_scores():
     assert search.best([], lambda c: 1.0, lambda low, high: 1.0) is None
     assert search.best([1, 2], lambda c: -math.inf, lambda low, high: 0.0) is None

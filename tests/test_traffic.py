@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chunkcalc.arrivals import Request, burst, poisson
 from chunkcalc.case import Case, resolve
-from chunkcalc.demand import variation
+from chunkcalc.lengths import variation
 from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
 from chunkcalc.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from chunkcalc.cli.options import OUTPUT
 from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, write_whole
 from chunkcalc.errors import ChunkcalcError
 
@@ -39,8 +40,9 @@ class Unknown(enum.StrEnum):
     ignore = "ignore"
 
 
+# Groups of the help page.
 LIMITS = "Limits and workload, per replica (over what files state)"
-FACTS, OUTPUT, POLICY = "Facts (over what files state)", "Output", "Policy"
+FACTS, POLICY = "Facts (over what files state)", "Policy"
 
 
 def check(

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import typer
 
 from chunkcalc import units
+from chunkcalc.cli import options
+from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given, parse_link
 from chunkcalc.cli.output import FAILS, HOLDS, show_json
-from chunkcalc.cli.solve import Basis, EngineName, given, parse_link
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.question import Question
-
-DEPLOYMENT, WORKLOAD, LIMITS, OUTPUT = "Deployment", "Workload", "Limits", "Output"
 
 
 def fleet(
@@ -25,12 +24,10 @@ def fleet(
     max_gpus: int = typer.Option(None, min=1, help="Leave larger shapes out.", rich_help_panel=DEPLOYMENT),
     weights: str = typer.Option(None, help="Weight format. Default: as shipped.", rich_help_panel=DEPLOYMENT),
     kv: str = typer.Option(None, help="KV cache format: bf16 or fp8.", rich_help_panel=DEPLOYMENT),
-    engine: EngineName = typer.Option(
-        EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT
-    ),
+    engine: EngineName = options.ENGINE,
     engine_version: str = typer.Option(None, help="Default: the newest read.", rich_help_panel=DEPLOYMENT),
-    draft_tokens: int = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT),
-    draft_acceptance: str = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT),
+    draft_tokens: int = options.DRAFT_TOKENS,
+    draft_acceptance: str = options.DRAFT_ACCEPTANCE,
     memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
     link: str = typer.Option(None, help="Link between GPUs, such as 16GB/s.", rich_help_panel=DEPLOYMENT),
     kv_link: str = typer.Option(
@@ -38,11 +35,9 @@ def fleet(
     ),
     rate: str = typer.Option(..., help="Requests per second of the whole fleet.", rich_help_panel=WORKLOAD),
     prompt: str = typer.Option(..., "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=WORKLOAD),
-    output: str = typer.Option(
-        None, "--output", "--osl", help="Output tokens. Default: 512.", rich_help_panel=WORKLOAD
-    ),
+    output: str = options.OUTPUT_TOKENS,
     prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=WORKLOAD),
-    prefix_hit: str = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD),
+    prefix_hit: str = options.PREFIX_HIT,
     ttft: str = typer.Option(None, help="Limit of the time to first token.", rich_help_panel=LIMITS),
     tpot: str = typer.Option(None, help="Limit of the time per output token.", rich_help_panel=LIMITS),
     itl: str = typer.Option(None, help="Limit of the longest gap.", rich_help_panel=LIMITS),

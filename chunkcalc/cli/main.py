@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from typing import Any
 
 import typer
 
 from chunkcalc.cli import check, engine, fleet, gpus, models, replay, solve
-from chunkcalc.cli.output import HOLDS, INTERNAL, USAGE
+from chunkcalc.cli.output import INTERNAL, USAGE, outlive_readers
 from chunkcalc.errors import ChunkcalcError
 
 RARELY = 100_000  # new objects between two looks for cycles: a short run makes few, and each look costs
@@ -66,14 +65,11 @@ def _asked(first: list[str]) -> typer.Typer:
 def main() -> None:
     """Run the program; every error becomes one sentence on stderr and an exit code."""
     gc.set_threshold(RARELY)
+    outlive_readers()
     try:
         _asked(sys.argv[1:2])()
     except ChunkcalcError as error:
         _fail(f"error: {error}", USAGE)
-    except BrokenPipeError:
-        # The reader has gone (head, less): not an error, and nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(HOLDS)
     except OSError as error:
         _fail(f"error: cannot write the answer ({error.strerror})", USAGE)
     except KeyboardInterrupt:

@@ -6,12 +6,52 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.report import json, text
 
 HOLDS, FAILS, USAGE, NOTHING, INTERNAL = 0, 1, 2, 3, 4
+
+
+class Unread:
+    """A stream whose reader may go before the end (head, less): what it leaves unread is no error.
+
+    Typer would turn it into exit code 1 before the command can say whether the limits hold.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, or drop what nobody reads."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._discard()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or drop what nobody reads."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._discard()
+
+    def _discard(self) -> None:
+        """All that is still buffered, and all that follows, goes nowhere."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+def outlive_readers() -> None:
+    """Let readers of stdout and stderr go without changing the exit code."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None:  # closed by the caller
+            setattr(sys, name, Unread(stream))
 
 
 def show(lines: list[text.Line]) -> None:

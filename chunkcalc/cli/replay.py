@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from chunkcalc import units
+from chunkcalc.cli import options
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName, given, parse_link
 from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
-from chunkcalc.cli.solve import EngineName, given, parse_link
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:  # what the other commands need none of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # what the other commands need none of
     from chunkcalc.case import Case
 
 MOST_REQUESTS = 1_000_000
-DEPLOYMENT, ARRIVALS, SETTING, OUTPUT = "Deployment", "Arrivals", "Setting", "Output"
+ARRIVALS, SETTING = "Arrivals", "Setting"  # groups of the help page
 SERVERS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "--model-path"), "trtllm": ("trtllm-serve",)}
 
 
@@ -34,15 +35,13 @@ class Arrivals(enum.StrEnum):
 def replay(
     trace: Path = typer.Argument(None, help="CSV with arrival, prompt and output tokens per request."),
     model: str = typer.Option(..., help="Id, Hugging Face id, or path.", rich_help_panel=DEPLOYMENT),
-    gpu: str = typer.Option(..., help="Id, product name, or path to a profile.", rich_help_panel=DEPLOYMENT),
-    tp: int = typer.Option(1, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT),
-    ep: int = typer.Option(1, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT),
-    attention_dp: int = typer.Option(1, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT),
+    gpu: str = options.GPU,
+    tp: int = options.TP,
+    ep: int = options.EP,
+    attention_dp: int = options.ATTENTION_DP,
     weights: str = typer.Option(None, help="Weight format. Default: as shipped.", rich_help_panel=DEPLOYMENT),
     kv: str = typer.Option(None, help="KV cache format: bf16 or fp8.", rich_help_panel=DEPLOYMENT),
-    engine: EngineName = typer.Option(
-        EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT
-    ),
+    engine: EngineName = options.ENGINE,
     engine_version: str = typer.Option(None, help="Default: the newest read.", rich_help_panel=DEPLOYMENT),
     link: str = typer.Option(
         None, help="Link between GPUs, such as 16GB/s; with its latency as measured, 16GB/s,20us.",
@@ -131,7 +130,7 @@ def _requests(
 ) -> list[Request]:  # fmt: skip
     """The trace's requests, or drawn ones."""
     from chunkcalc.arrivals import burst, poisson, read_trace  # noqa: PLC0415 - quick help
-    from chunkcalc.demand import variation  # noqa: PLC0415
+    from chunkcalc.lengths import variation  # noqa: PLC0415
     from chunkcalc.question import check_p95  # noqa: PLC0415
 
     drawn = {"--arrivals": arrivals, "--rate": rate, "--requests": count, "--prompt": prompt, "--output": output,

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-import enum
-from typing import Any
-
 import typer
 
 from chunkcalc import units
 from chunkcalc.answer import MARGINAL
+from chunkcalc.cli import options
+from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given, parse_link
 from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
-from chunkcalc.errors import ChunkcalcError
 from chunkcalc.question import Question
 from chunkcalc.report import json, text
 from chunkcalc.solve import answer
 
-
-class EngineName(enum.StrEnum):
-    """Engines."""
-
-    vllm = "vllm"
-    sglang = "sglang"
-    trtllm = "trtllm"
-
-
-class Basis(enum.StrEnum):
-    """What --tpot judges."""
-
-    step = "step"
-    mean = "mean"
-
-
-# Groups of the help page.
-DEPLOYMENT, WORKLOAD, LIMITS, SETTING, OUTPUT = (
-    "Deployment",
-    "Workload",
-    "Limits",
-    "Setting to judge",
-    "Output",
-)
+SETTING = "Setting to judge"  # a group of the help page
 
 
 def solve(
     model: str = typer.Option(
         ..., help="Id, Hugging Face id, or path to a profile or config.json.", rich_help_panel=DEPLOYMENT
     ),
-    gpu: str = typer.Option(..., help="Id, product name, or path to a profile.", rich_help_panel=DEPLOYMENT),
+    gpu: str = options.GPU,
     prompt: str = typer.Option(
         ...,
         "--prompt",
@@ -53,9 +28,7 @@ def solve(
         help="Prompt tokens, such as 4096 or 4k.",
         rich_help_panel=WORKLOAD,
     ),
-    output: str = typer.Option(
-        None, "--output", "--osl", help="Output tokens. Default: 512.", rich_help_panel=WORKLOAD
-    ),
+    output: str = options.OUTPUT_TOKENS,
     batch: str = typer.Option(
         None,
         help="Requests decoding at once. Default: the largest that holds.",
@@ -75,7 +48,7 @@ def solve(
     prompt_p95: str = typer.Option(
         None, help="95th percentile of the prompt tokens. Default: all alike.", rich_help_panel=WORKLOAD
     ),
-    prefix_hit: str = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD),
+    prefix_hit: str = options.PREFIX_HIT,
     ttft: str = typer.Option(None, help="Limit of the time to first token, such as 1s.", rich_help_panel=LIMITS),
     tpot: str = typer.Option(None, help="Limit of the time per output token, such as 30ms.", rich_help_panel=LIMITS),
     percentile: str = typer.Option(
@@ -90,21 +63,19 @@ def solve(
     max_utilisation: str = typer.Option(
         "0.85", help="Highest share of the capacity for prompts.", rich_help_panel=LIMITS
     ),
-    tp: int = typer.Option(1, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT),
+    tp: int = options.TP,
     pp: int = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT),
-    ep: int = typer.Option(1, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT),
-    attention_dp: int = typer.Option(1, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT),
+    ep: int = options.EP,
+    attention_dp: int = options.ATTENTION_DP,
     weights: str = typer.Option(
         None,
         help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.",
         rich_help_panel=DEPLOYMENT,
     ),
     kv: str = typer.Option(None, help="KV cache format: bf16 or fp8. Default: bf16.", rich_help_panel=DEPLOYMENT),
-    draft_tokens: int = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT),
-    draft_acceptance: str = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT),
-    engine: EngineName = typer.Option(
-        EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT
-    ),
+    draft_tokens: int = options.DRAFT_TOKENS,
+    draft_acceptance: str = options.DRAFT_ACCEPTANCE,
+    engine: EngineName = options.ENGINE,
     engine_version: str = typer.Option(
         None, help="Version of the engine. Default: the newest read.", rich_help_panel=DEPLOYMENT
     ),
@@ -164,18 +135,3 @@ def solve(
         show(text.solve(found, verbose=verbose))
     failed = not found.holds or (strict and found.verdict == MARGINAL)
     raise typer.Exit(FAILS if failed else HOLDS)
-
-
-def given(parse: Any, **values: str | None) -> dict[str, Any]:
-    """The options that were given, parsed."""
-    return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
-
-
-def parse_link(value: str | None) -> tuple[float | None, float | None]:
-    """Bandwidth and latency from `16GB/s,20us`."""
-    if value is None:
-        return None, None
-    bandwidth, comma, latency = value.partition(",")
-    if comma and not latency:
-        raise ChunkcalcError(f"'{value}' ends in a comma", "--link", "write for example 16GB/s,20us")
-    return units.parse_rate(bandwidth, "B/s", "--link"), units.parse_duration(latency, "--link") if comma else None

@@ -11,11 +11,14 @@ from dataclasses import replace
 
 from chunkcalc.engines.reserve import default_fraction
 from chunkcalc.engines.tables import FRACTIONS, table
-from chunkcalc.records import Engine, Hardware, Parallelism
+from chunkcalc.records import Engine, Hardware, Overheads, Parallelism
 
 # Where vLLM's single attention call over chunk and decodes was measured to cost 1.3-1.8 times its
 # two parts (RTX PRO 6000 and RTX 4090); on Hopper and data-centre Blackwell it is taken as split.
 UNIFIED_ARCHITECTURES = frozenset(("ada", "blackwell-rtx"))
+
+# From here on vLLM normalises queries and keys over the ranks in one kernel (pull request 37045, March 2026).
+NORM_FUSED = "0.18.0"
 
 ENGINES = {
     "vllm": Engine(name="vllm", version="0.33.0", memory_rule="total", tpot_band=0.15, ttft_band=0.40),
@@ -44,7 +47,10 @@ def engine_for(
     ChunkcalcError : not a version
     """
     found = table(name, version)
-    engine = replace(ENGINES[name], version=found.version)
+    overheads = hardware.overheads.get(name, Overheads())
+    if name != "vllm" or found.since(NORM_FUSED):
+        overheads = overheads._replace(norm_layer=0.0)
+    engine = replace(ENGINES[name], version=found.version, overheads=overheads)
     if name == "sglang":
         fraction = default_fraction(found, hardware.memory, parallelism or Parallelism())
         return replace(engine, memory_fraction=fraction)

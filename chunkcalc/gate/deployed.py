@@ -9,6 +9,7 @@ from typing import NamedTuple
 from chunkcalc.answer import FEASIBLE, MARGINAL, SCALE_UP, Answer
 from chunkcalc.capacity import Capacity
 from chunkcalc.engines.words import Word
+from chunkcalc.gate.budget import budget_flag, ranks
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.settings import Setting
 
@@ -192,11 +193,7 @@ def _budget(found: Evaluation) -> Budget | None:
         return Budget(str(unset), None, "given", unset.line or None)
     if reading is None or found.inspection is None:
         return None
-    ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
-    flag = {"sglang": "--chunked-prefill-size", "trtllm": "max_num_tokens"}.get(
-        reading.table.engine, "--max-num-batched-tokens"
-    )
-    return Budget(flag, reading.budget * ranks, "default", None)
+    return Budget(budget_flag(found), reading.budget * ranks(found), "default", None)
 
 
 def _effective(found: Evaluation) -> Effective | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chunkcalc.answer import OVERLOADED, Answer
+from chunkcalc.gate.budget import budget_flag, ranks, setting, written
 from chunkcalc.gate.catalogue import Level
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
@@ -56,60 +57,6 @@ def beyond(ratio: float, band: float) -> Level:
     return "error" if ratio < 1 / (1 + band) else "warning"
 
 
-def budget_flag(found: Evaluation) -> str:
-    """How the engine's budget or chunk is set.
-
-    Parameters
-    ----------
-    found : the deployment
-    """
-    engine = found.reading.table.engine if found.reading is not None else "vllm"
-    return {"sglang": "--chunked-prefill-size", "trtllm": "max_num_tokens"}.get(engine, "--max-num-batched-tokens")
-
-
-def _written(found: Evaluation) -> str:
-    """The budget as it stands, or the default that stands for it."""
-    assert found.reading is not None and found.given is not None
-    given = found.given.given.get(found.budget_field)
-    if given is None:
-        return f"{budget_flag(found)} {format_count(found.reading.budget)} (the default)"
-    shown = format_count(given.value) if isinstance(given.value, int) else given.text
-    ranks = found.reading.parallelism.dp if found.reading.table.engine == "sglang" else 1
-    return f"{budget_flag(found)} {shown}" + (f" ({found.reading.budget:,} a rank)" if ranks > 1 else "")
-
-
-def _setting(found: Evaluation, better: Answer) -> Fix:
-    """The best setting of the same deployment, in the flag's own counting."""
-    assert found.reading is not None
-    ranks = found.reading.parallelism.dp if found.reading.table.engine == "sglang" else 1
-    value = better.budget * ranks
-    flag = budget_flag(found)
-    tpot = f", {format_duration(better.expected.step_s)} a step" if better.expected.tpot_s is not None else ""
-    gives = f"TTFT {format_duration(better.expected.ttft_s)}{tpot}"
-    also = [*_chunking_on(found, better), *_fewer_running(found, better)]
-    more = "".join(f" with {name}{' ' + content if content else ''}" for name, content in also)
-    return Fix(text=f"{flag} {value}{more} gives {gives}", flag=flag, value=str(value), also=tuple(also))
-
-
-def _chunking_on(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
-    """A budget below the prompt needs chunked prefill, which TensorRT-LLM leaves off."""
-    assert found.reading is not None
-    switch = found.reading.values.get("enable_chunked_prefill")
-    if switch is None or switch.value or better.budget >= better.workload.prompt:
-        return []
-    trtllm = found.reading.table.engine == "trtllm"
-    return [("enable_chunked_prefill:", "true")] if trtllm else [("--enable-chunked-prefill", "")]
-
-
-def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
-    """vLLM refuses a budget below its limit of requests."""
-    reading = found.reading
-    assert reading is not None
-    if reading.table.engine != "vllm" or better.budget >= reading.max_num_seqs:
-        return []
-    return [("--max-num-seqs", str(max(found.load.batch, better.budget // 2)))]
-
-
 def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     """The limits at the chunk that is set."""
     view = found.view(found.load.batch)
@@ -147,7 +94,7 @@ def _wrong_chunk(
     at = f"on {found.names()['gpus']} at batch {found.load.batch}"
     if name == "ttft":
         text = (
-            f"{_written(found)}: {answer.chunk:,} prompt tokens a step are too few: TTFT {predicted} > {limit} {at} "
+            f"{written(found)}: {answer.chunk:,} prompt tokens a step are too few: TTFT {predicted} > {limit} {at} "
             f"({math.ceil(answer.prompt_tokens / answer.chunk)} steps, weights read again in each)"
         )
         number = "W02"
@@ -155,9 +102,9 @@ def _wrong_chunk(
         what = "step" if view.slo.tpot_basis == "step" and name == "tpot" else LIMIT[name]
         if view.expected.accepted > 1 and name == "tpot":
             what = f"time per token ({view.expected.accepted:.2f} accepted a step)"
-        text = f"{_written(found)}: predicted {what} {predicted} > {LIMIT[name]} {limit} {at}, mostly {_cause(answer)}"
+        text = f"{written(found)}: predicted {what} {predicted} > {LIMIT[name]} {limit} {at}, mostly {_cause(answer)}"
         number = "W01"
-    return make(found, number, text, found.word(found.budget_field), level=level, fix=_setting(found, better),
+    return make(found, number, text, found.word(found.budget_field), level=level, fix=setting(found, better),
                 size=1 / ratio)  # fmt: skip
 
 
@@ -222,10 +169,9 @@ def _lost_rate(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Fin
     if lost <= LOST:
         return
     held = view.slo.tpot is not None or view.slo.itl is not None
-    ranks = view.deployment.parallelism.dp if view.deployment.engine.name == "sglang" else 1
-    value = str((aligned + view.offset) * ranks)
+    value = str((aligned + view.offset) * ranks(found))
     slower = f"process prompts {100 * lost:.0f} % slower"
-    yield make(found, "W02", f"{_written(found)}: {answer.chunk:,} prompt tokens a step {slower} "
+    yield make(found, "W02", f"{written(found)}: {answer.chunk:,} prompt tokens a step {slower} "
                f"than {aligned:,}, which keep every limit with the error band to spare",
                found.word(found.budget_field), level="note" if held else "warning", size=lost,
                fix=Fix(text=f"{budget_flag(found)} {value} where throughput counts", flag=budget_flag(found),
@@ -279,16 +225,15 @@ def _default(found: Evaluation) -> Iterator[Finding]:
     reading = found.reading
     if reading is None or found.inspection is None:
         return
-    value = reading.values.get(found.budget_field)
-    if value is None or found.word(found.budget_field) or found.process.role == "decode":
+    default = reading.values.get(found.budget_field)
+    if default is None or found.word(found.budget_field) or found.process.role == "decode":
         return
     if found.given is not None and found.budget_field in found.given.given:
         return
     known = "" if found.version_known else "; the version is not stated, the newest is taken"
-    ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
-    flag, written = budget_flag(found), str(reading.budget * ranks)
-    yield make(found, "W04", f"{flag} is not set: {format_count(reading.budget)} tokens a step ({value.rule}{known})",
-               fix=Fix(text=f"write {flag} {written}", flag=flag, value=written))  # fmt: skip
+    flag, value = budget_flag(found), str(reading.budget * ranks(found))
+    yield make(found, "W04", f"{flag} is not set: {format_count(reading.budget)} tokens a step ({default.rule}{known})",
+               fix=Fix(text=f"write {flag} {value}", flag=flag, value=value))  # fmt: skip
 
 
 def _head_of_line(found: Evaluation) -> Iterator[Finding]:
@@ -325,9 +270,8 @@ def _activations(found: Evaluation) -> Iterator[Finding]:
     budget = max(enough or more, default=None)
     if budget is None:
         return
-    ranks = reading.parallelism.dp if reading.table.engine == "sglang" else 1
-    flag, value = budget_flag(found), str(budget * ranks)
-    yield make(found, "W06", f"{_written(found)}: its activations leave KV cache for {found.load.admits:,} requests, "
+    flag, value = budget_flag(found), str(budget * ranks(found))
+    yield make(found, "W06", f"{written(found)}: its activations leave KV cache for {found.load.admits:,} requests, "
                f"{asked:,} are wanted", found.word(found.budget_field), size=asked / max(1, found.load.admits),
                fix=Fix(text=f"{flag} {value} leaves room for {rooms[budget]:,}", flag=flag, value=value))  # fmt: skip
 
@@ -341,10 +285,10 @@ def _queue(found: Evaluation, answer: Answer) -> Iterator[Finding]:
         return
     tokens = int(limit * answer.chunking.prompt_tokens_per_s)
     given = reading.values.get("max_num_queued_tokens")
-    written = given.value if given is not None and isinstance(given.value, int) else None
-    if written is not None and written <= 1.5 * tokens:
+    most = given.value if given is not None and isinstance(given.value, int) else None
+    if most is not None and most <= 1.5 * tokens:
         return
-    text = f"--max-num-queued-tokens {written:,}" if written is not None else "--max-num-queued-tokens is not set"
+    text = f"--max-num-queued-tokens {most:,}" if most is not None else "--max-num-queued-tokens is not set"
     yield make(found, "W08", f"{text}: what waits beyond {tokens:,} prompt tokens cannot start within TTFT "
                f"{format_duration(limit)}", found.word("max_num_queued_tokens"),
                fix=Fix(text=f"--max-num-queued-tokens {tokens}", flag="--max-num-queued-tokens",

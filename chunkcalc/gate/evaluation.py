@@ -1,9 +1,8 @@
-"""A process with what is known of it -> what the engine does, and what users see."""
+"""A process under its stated workload -> what users see, and what another setting would give."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,28 +10,15 @@ from typing import Any
 from chunkcalc.answer import Answer
 from chunkcalc.capacity import Capacity, capacity
 from chunkcalc.case import Case, resolve
-from chunkcalc.catalog import Found, load_hardware
-from chunkcalc.engines.command import Command, arguments, model_name, read
-from chunkcalc.engines.grammar import Arguments
-from chunkcalc.engines.reading import Reading, Target
-from chunkcalc.engines.tables import Table, table
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.gate.facts import about_model, gpu_of, model_of
-from chunkcalc.gate.settings import Settings
-from chunkcalc.inspection import Inspection, inspect_command
-from chunkcalc.manifests.process import Process
+from chunkcalc.gate.known import Known
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.question import Question
-from chunkcalc.records import Hardware
 from chunkcalc.solve import answer, largest_batch
 from chunkcalc.step import StepTimer
 
-# What holds on both of these holds on any GPU: the smallest and the largest that engines run on.
-EXTREMES = ("l4", "b300")
-SHORTEST, LONGEST = 1024, 10_000_000  # positions of the models that stand in for an unknown one
 ASSUMED_OUTPUT = 512
 MOST_ROUNDS = 12  # of the fixed point between a request rate and its batch
-UNREADABLE = "a file that can be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +35,7 @@ class Load:
     admits: int
 
 
-class Evaluation:
+class Evaluation(Known):
     """A process, evaluated as far as what is known allows.
 
     Parameters
@@ -57,97 +43,6 @@ class Evaluation:
     process : as found
     settings : what is known beyond its file
     """
-
-    def __init__(self, process: Process, settings: Settings) -> None:
-        self.process, self.settings = process, settings
-        self.missing = [told for told in process.problems if not (settings.get("model") and about_model(told))]
-        self.given: Arguments | None = None
-        self.table: Table | None = None
-        self.inspection: Inspection | None = None
-        self.model: Found | None = None
-        self.hardware: Found | None = None
-        self.model_as_written: str | None = None
-        self.version_known = False
-        self.reading: Reading | None = None
-        if process.command is None:
-            self.missing = self.missing or [UNREADABLE]
-            return
-        self._read()
-
-    @property
-    def status(self) -> str:
-        """`evaluated`, `unknown` or `disabled`."""
-        if self.process.disabled:
-            return "disabled"
-        return "unknown" if self.missing or self.inspection is None else "evaluated"
-
-    def _read(self) -> None:
-        command = self.process.command
-        assert command is not None
-        version = self.settings.get("engine-version") or command.version
-        self.version_known = bool(version)
-        try:
-            self.table = table(command.engine, version or None, "engine-version")
-            self.given = arguments(command, self.table)
-        except ChunkcalcError as error:
-            self.missing.append(str(error))
-            return
-        self._resolve(model_name(command, self.given))
-        if self.model is not None and self.hardware is not None and not self.missing:
-            self.inspection = inspect_command(
-                command, self.table, self.model.record, self.hardware.record, "server", self.given
-            )
-            self.reading = self.inspection.reading
-            if self.inspection.deployment is None and not self.reading.refusals:
-                notes = [note for note in self.inspection.notes if note.startswith("no memory figures")]
-                self.missing.append("; ".join(notes) or "this deployment is not modelled")
-        else:
-            self.reading = self._whatever()
-
-    def _resolve(self, named: str) -> None:
-        """Model and GPU, and what is missing of them."""
-        model = model_of(self.process, self.given, named, self.settings.get("model"))
-        gpu = gpu_of(self.process, self.settings.get("gpu"))
-        self.model, self.model_as_written, self.hardware = model.found, model.written, gpu.found
-        if model.missing and not any(about_model(told) for told in self.missing):
-            self.missing.append(model.missing)
-        self.missing += [gpu.missing] if gpu.missing else []
-
-    def _whatever(self) -> Reading | None:
-        """What the arguments mean whatever the model or the GPU is: what two extremes have in common."""
-        command = self.process.command
-        assert command is not None and self.table is not None
-        gpus = [self.hardware.record] if self.hardware is not None else [load_hardware(n).record for n in EXTREMES]
-        lengths = [self.model.record.max_position] if self.model is not None else [SHORTEST, LONGEST]
-        readings = []
-        for gpu in gpus:
-            for length in lengths:
-                readings.append(_reading(command, self.table, gpu, length, self.given))
-        known = [reading for reading in readings if reading is not None]
-        if not known:
-            return None
-        first, rest = known[0], known[1:]
-        common = {
-            name: tuple(text for text in getattr(first, name) if all(text in getattr(r, name) for r in rest))
-            for name in ("refusals", "differences")
-        }
-        return replace(first, **common)  # type: ignore[arg-type]
-
-    def word(self, *fields: str) -> str:
-        """The word that sets the first of some fields; empty where none is set.
-
-        Parameters
-        ----------
-        fields : names of values
-        """
-        given = self.given.given if self.given is not None else {}
-        return next((given[name].word for name in fields if name in given), "")
-
-    @cached_property
-    def budget_field(self) -> str:
-        """The field that holds the budget or the chunk."""
-        engine = self.process.command.engine if self.process.command is not None else ""
-        return {"sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}.get(engine, "max_num_batched_tokens")
 
     @cached_property
     def case(self) -> Case | None:
@@ -335,17 +230,3 @@ class Evaluation:
         return capacity(
             self.case.deployment, replace(self.case.workload, batch=min(batch, budget)), budget
         ).max_concurrency
-
-    def names(self) -> Mapping[str, str]:
-        """The deployment in words, for messages."""
-        reading = self.reading
-        gpu = self.hardware.record.id if self.hardware is not None else "an unknown GPU"
-        gpus = reading.parallelism.gpus if reading is not None else 1
-        return {"gpus": f"{gpus} x {gpu}", "model": self.model.record.id if self.model is not None else "?"}
-
-
-def _reading(command: Command, found: Table, gpu: Hardware, length: int, given: Arguments | None) -> Reading | None:
-    try:
-        return read(command, found, Target(gpu, length, "server", command.environment), given)
-    except ChunkcalcError:
-        return None

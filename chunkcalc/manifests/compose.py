@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from chunkcalc.engines.words import Word
+from chunkcalc.manifests.boxes import Box, Placed
 from chunkcalc.manifests.configs import Configs, composed
-from chunkcalc.manifests.containers import Box, Placed
 from chunkcalc.manifests.expand import templates
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.scope import Scope

@@ -6,19 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chunkcalc.engines.command import Command
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests import compose, settings, units
+from chunkcalc.manifests.assembly import finished, flagged_role, launched, of_box, of_draft, visible, without_workers
+from chunkcalc.manifests.boxes import boxes
 from chunkcalc.manifests.configs import Configs
-from chunkcalc.manifests.containers import Box, Launch, boxes, launches, opaque, without_workers
-from chunkcalc.manifests.decisive import decisive
-from chunkcalc.manifests.expand import MOST, plain, unknowns
-from chunkcalc.manifests.fields import count
-from chunkcalc.manifests.launches import settled
+from chunkcalc.manifests.containers import launches
+from chunkcalc.manifests.expand import MOST
 from chunkcalc.manifests.native import native
 from chunkcalc.manifests.nodes import Node, YamlError, documents
-from chunkcalc.manifests.process import Process, Role
-from chunkcalc.manifests.resources import Draft, drafts
+from chunkcalc.manifests.process import Process
+from chunkcalc.manifests.resources import drafts
 from chunkcalc.manifests.scope import Scope, role_of, scopes
 from chunkcalc.manifests.scripts import of_script
 from chunkcalc.manifests.sources import Source
@@ -59,7 +57,7 @@ def _find(source: Source) -> list[Process]:
         line = _line_of(STARTS, source.text)
         return [_unreadable(source, line, what)] if line else []
     if source.path.endswith((".sh", ".bash")) or source.text.startswith("#!"):
-        return [_finished(_launched(base, launch), {}) for base, launch in of_script(source.path, source.text)]
+        return [finished(launched(base, launch), {}) for base, launch in of_script(source.path, source.text)]
     if re.search(r"^\[(Service|Container)\]", source.text, re.MULTILINE) and not source.path.endswith(
         (".yaml", ".yml")
     ):
@@ -93,7 +91,7 @@ def _yaml(source: Source) -> list[Process]:
         for process, keep in zip(found, kept, strict=True):
             if keep:
                 twice = (Word(key, line, at) for key, line, at in root.twice if at.startswith(process.pointer))
-                out.append(_finished(replace(process, twice=tuple(twice)), natives))
+                out.append(finished(replace(process, twice=tuple(twice)), natives))
     if problem is not None and (mentioned is not None or source.asked):
         out.append(_broken(source, text, problem))
     if not out:
@@ -133,16 +131,17 @@ def _document(file: str, index: int, root: Node, configs: Configs) -> Iterator[P
     """The processes of one document, in its order."""
     if compose.is_compose(root):
         for scope, box in compose.services(root, configs):
-            yield from _of_box(file, index, scope, box, configs, gpus=compose.gpus(scope.node), kind="compose service")
+            yield from of_box(file, index, scope, box, configs, gpus=compose.gpus(scope.node), kind="compose service")
         return
     taken: set[str] = set()
     found: list[Process] = []
     for scope in scopes(root):
         for draft in drafts(scope, configs):
-            found += _of_draft(file, index, scope, draft, taken)
+            taken.add((draft.scope or scope).node.pointer)
+            found += of_draft(file, index, scope, draft)
     for scope, box in boxes(root, configs):
         if not any(scope.node.pointer == t or scope.node.pointer.startswith(t + "/") for t in taken):
-            found += _of_box(file, index, scope, box, configs, kind=root.string("kind") or "container")
+            found += of_box(file, index, scope, box, configs, kind=root.string("kind") or "container")
     for scope in scopes(root):
         inner = scope.node.get("serveConfigV2")
         if inner is not None and inner.text:
@@ -182,78 +181,6 @@ def put_parameters(template: Node) -> None:
                 node.value = node.text
 
 
-def _of_draft(file: str, index: int, scope: Scope, draft: Draft, taken: set[str]) -> Iterator[Process]:
-    inner = draft.scope or scope
-    node = inner.node
-    taken.add(node.pointer)
-    base = Process(
-        file=file, document=index, pointer=node.pointer, line=node.line, name=inner.name,
-        model=draft.model, gpu=(*draft.gpu, *inner.gpu_names()), gpus=draft.gpus or inner.gpus(),
-        role=draft.role or inner.role(), disabled=draft.disabled,
-        replicas=draft.replicas if draft.replicas is not None else inner.replicas(),
-        notes=inner.annotations(), problems=draft.problems, kind=inner.chain[0][1].string("kind") or "values",
-    )  # fmt: skip
-    started = launches(draft.box) if draft.box is not None else []
-    if draft.box is None:
-        yield base
-    for launch in started:
-        yield _launched(base, launch)
-
-
-def _of_box(
-    file: str, index: int, scope: Scope, box: Box, configs: Configs, gpus: int | None = None, kind: str = ""
-) -> Iterator[Process]:
-    pod = gpus if gpus is not None else _ray_gpus(scope) or scope.gpus()
-    found = launches(box)
-    program = opaque(box) if not found else ""
-    if program:
-        what = f"its image runs {program}, whose text is not in this file"
-        yield Process(file=file, document=index, pointer=scope.node.pointer, line=scope.node.line, name=scope.name,
-                      gpu=tuple(scope.gpu_names()), gpus=pod, problems=(what,), kind=kind)  # fmt: skip
-    for launch in found:
-        pods = max(scope.group(), _nodes(launch))
-        base = Process(
-            file=file, document=index, pointer=scope.node.pointer, line=scope.node.line, name=scope.name,
-            gpu=tuple(scope.gpu_names()), gpus=pod * pods if pod else _visible(launch), role=scope.role(),
-            replicas=scope.replicas(), notes=scope.annotations(), model=tuple(_outer_models(scope, configs)), kind=kind,
-        )  # fmt: skip
-        yield _launched(base, launch)
-
-
-def _ray_gpus(scope: Scope) -> int | None:
-    """GPUs of a Ray cluster: of its head and of all its workers."""
-    if not any(key == "headGroupSpec" for key, _ in scope.chain):
-        return None
-    cluster = next(node for node in scope.outwards() if node.get("headGroupSpec") is not None)
-    total = scope.gpus() or 0
-    for group in cluster.items("workerGroupSpecs"):
-        each = next((Scope((("", c),)).gpus() for c in group.items("template", "spec", "containers")), None) or 0
-        total += each * (count(group.get("replicas")) or 1)
-    return total or None
-
-
-def _nodes(launch: Launch) -> int:
-    match = re.search(r"--nnodes[= ](\d{1,4})\b", " ".join(launch.command.words))
-    return int(match[1]) if match else 1
-
-
-def _visible(launch: Launch) -> int | None:
-    listed = launch.command.environment.get("CUDA_VISIBLE_DEVICES", "")
-    return len(listed.split(",")) if re.fullmatch(r"\d[\d,]*", listed) else None
-
-
-def _outer_models(scope: Scope, configs: Configs) -> Iterator[Word]:
-    """Labels and fields that name the model, for commands that name a path only."""
-    named = scope.chain[0][1].get("spec", "model", "name")
-    if named is not None:
-        uri = configs.models.get(named.text, "").removeprefix("hf://")
-        yield Word(uri or named.text, named.line, named.pointer)
-    for labels in [*scope.all("metadata", "labels"), *scope.all("labels")]:
-        for key, node in labels.mapping().items():
-            if re.search(r"(^|[./-])model([./-]name)?$", key) and "chunkcalc" not in key:
-                yield Word(node.text, node.line, node.pointer)
-
-
 def _embedded(file: str, index: int, holder: Node, scope: Scope) -> Iterator[Process]:
     """YAML inside a text: its lines and pointers go on from the text's own."""
     roots, problem = documents(holder.text)
@@ -284,69 +211,9 @@ def _lower(process: Process, above: int, pointer: str, scope: Scope) -> Process:
     )  # fmt: skip
 
 
-def _launched(base: Process, launch: Launch) -> Process:
-    missing = [path for path, held in launch.files.items() if held is None]
-    problems = [f"its option file {plain(path)} is not in this input" for path in missing]
-    problems += [launch.problem] if launch.problem else []
-    role: Role = base.role
-    role = role_of(flagged_role(launch.command)) if role == "both" else role
-    command = _without_files(launch.command, missing)
-    return replace(
-        base, command=command, command_line=launch.line, role=role, cut=launch.cut, problems=(*base.problems, *problems)
-    )
-
-
-def flagged_role(command: Command) -> str:
-    """The role by the command's own arguments and options; empty where they do not say.
-
-    Parameters
-    ----------
-    command : the command
-    """
-    given = [f"--{key} {value}" for held in command.files.values() for key, value in held.items()]
-    text = " ".join([*command.words, *given])
-    match = re.search(r"--disaggregation[-_]mode[= ](prefill|decode)", text)
-    if match:
-        return match[1]
-    roles = set(re.findall(r"kv_(producer|consumer)\b", text))
-    return {"producer": "prefill", "consumer": "decode"}.get(next(iter(roles)), "") if len(roles) == 1 else ""
-
-
-def _without_files(command: Command, missing: list[str]) -> Command:
-    """The command without the option files that are not at hand, so that the rest of it can be read."""
-    out = list(command.words)
-    for path in missing:
-        index = next((i for i, word in enumerate(out) if path in word and word.startswith(("--", path))), None)
-        if index is not None:
-            first = index - 1 if out[index] == path and index else index
-            del out[first : index + 1]
-    return command._replace(words=tuple(out))
-
-
-def _finished(process: Process, natives: dict[str, str]) -> Process:
-    """Take out of the command what is not known, and say so where it matters."""
-    if process.command is None:
-        return process
-    command, problems, unset = settled(process.command)
-    for path, held in command.files.items():
-        open_keys = [key for key, value in held.items() if isinstance(value, str) and unknowns(value)]
-        if open_keys:
-            rest = {key: value for key, value in held.items() if key not in open_keys}
-            command = command._replace(files={**command.files, path: rest})
-            problems += [
-                f"{key} is {unknowns(held[key])[0]}: not known from this file" for key in open_keys if decisive(key)
-            ]
-    models = tuple(word for word in process.model if not unknowns(word))
-    gpu = tuple(word for word in process.gpu if not unknowns(word))
-    return replace(
-        process, command=command, model=models, gpu=gpu, unset=tuple(unset),
-        problems=tuple(dict.fromkeys((*process.problems, *problems))), native=natives,
-    )  # fmt: skip
-
-
 def _units(file: str, text: str) -> Iterator[Process]:
     for box, gpus, line in units.commands(text):
         for launch in launches(box):
-            yield _finished(
-                _launched(Process(file=file, line=line, gpus=gpus or _visible(launch), kind="unit"), launch), {}
+            yield finished(
+                launched(Process(file=file, line=line, gpus=gpus or visible(launch), kind="unit"), launch), {}
             )

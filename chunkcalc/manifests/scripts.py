@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from chunkcalc.engines.words import Word
+from chunkcalc.manifests.boxes import Box
 from chunkcalc.manifests.configs import Configs
-from chunkcalc.manifests.containers import Box, Launch, launches
+from chunkcalc.manifests.containers import Launch, launches
 from chunkcalc.manifests.expand import templates
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Process

@@ -127,16 +127,21 @@ def decode(data: bytes, name: str, asked: bool = False) -> Source:
     Parameters
     ----------
     data : the content
-    name : as reports write it
-    asked : named by the user
+    name, asked : as for `read`
     """
+    text, problem = _text(data)
+    return Source(name, text, problem, asked)
+
+
+def _text(data: bytes) -> tuple[str | None, str]:
+    """The text, or why there is none."""
     if len(data) > MAX_BYTES:
-        return Source(name, None, f"is larger than {MAX_BYTES // 2**20} MiB", asked)
+        return None, f"is larger than {MAX_BYTES // 2**20} MiB"
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     if b"\0" in data and not wide:
-        return Source(name, None, "is a binary file", asked)
+        return None, "is a binary file"
     try:
         text = data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError:
-        return Source(name, None, "is not UTF-8 text", asked)
-    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"), "", asked)
+        return None, "is not UTF-8 text"
+    return text.replace("\r\n", "\n").replace("\r", "\n"), ""

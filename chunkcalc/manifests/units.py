@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from chunkcalc.engines.words import Word
+from chunkcalc.manifests.boxes import Box
 from chunkcalc.manifests.configs import Configs
-from chunkcalc.manifests.containers import Box
 from chunkcalc.manifests.shell import run_dry
 
 MOST_STARTS = 300  # of a unit

@@ -6,8 +6,9 @@ import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from chunkcalc.fleet import Fleet, Shape, describe
+from chunkcalc.fleet import Fleet
 from chunkcalc.report.tables import WIDTH, table
+from chunkcalc.shapes import Shape, describe
 from chunkcalc.units import format_count, format_duration, format_si
 
 SCHEMA = "chunkcalc.fleet/1"

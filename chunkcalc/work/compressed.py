@@ -16,7 +16,7 @@ from chunkcalc import ops
 from chunkcalc.records import KV_BYTES, Compressed, Deployment, Kernel
 from chunkcalc.work import indexer
 from chunkcalc.work.gemm import Weight, copied, split
-from chunkcalc.work.gqa import prefill_kernel, tile_padding
+from chunkcalc.work.gqa import full_rows, idle, prefill_kernel, tile_padding
 from chunkcalc.work.pairs import causal_pairs, window_pairs
 
 
@@ -146,9 +146,14 @@ def prefill_forms(
     useful = per_pair * prompts * pairs(attention, share, p)
     traffic = prompts * (visible(attention, p) + share) * _row_bytes(attention, kv)
     form = "mla_sparse" if attention.top_k else "prefill_attention"
-    rows = ops.maximum(c, deployment.hardware.tile_rows) * heads
-    padding = tile_padding(deployment, share)
-    core = prefill_kernel(form, kv, useful, padding, traffic, traffic / tp, per_pair * c / 2, rows, launches)
+    core = prefill_kernel(form, kv, useful, tile_padding(deployment, share), traffic, traffic / tp, launches)
+    if not attention.top_k:
+        core = core._replace(
+            idle=idle(deployment, c, heads),
+            waste=per_pair / heads * visible(attention, share) * full_rows(deployment),
+            activation_bytes=4 * attention.head_dim * c * (heads + 1),  # queries, outputs; keys, which are values
+            head_dim=attention.head_dim,
+        )
     # The scan runs over compressed keys: one per `ratio` tokens.
     scan = indexer.prefill_kernels(attention.indexer, c, p, prompts, launches, tp)
     return [[core, *(_compressed(kernel, attention) for kernel in scan)]]

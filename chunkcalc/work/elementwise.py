@@ -11,8 +11,8 @@ from typing import Any
 from chunkcalc.records import Dense, Deployment, Kernel, LayerGroup
 from chunkcalc.work import attention
 
-NORM_BYTES = 8  # residual read and written, activation read and written, 16 bit each
-ROTARY_BYTES = 5  # q, k, v read and written in place, v only read into the cache
+NORM_BYTES = 8  # residual read and written, activation read and written, 16 bit each, both in place
+ROTARY_BYTES = 4  # queries and keys read and written in place
 ACTIVATION_BYTES = 6  # gate and up read, product written
 
 
@@ -27,13 +27,17 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, launches: Any) ->
     launches : layers of this kind [1]
     """
     tp = deployment.parallelism.tp
-    sizes: list[tuple[float, int]] = [
-        (NORM_BYTES * deployment.model.hidden, 2 if group.attention.kind != "none" and group.ffn.kind != "none" else 1)
-    ]
+    norms = 2 if group.attention.kind != "none" and group.ffn.kind != "none" else 1
+    # Bytes per token, the part of them in distinct places, and how often.
+    sizes: list[tuple[float, float, int]] = [(NORM_BYTES * deployment.model.hidden, 0.5, norms)]
     if group.attention.kind != "none":
-        sizes.append((ROTARY_BYTES * attention.width(group.attention, tp), 1))
+        sizes.append((ROTARY_BYTES * attention.width(group.attention, tp), 0.5, 1))
     if isinstance(group.ffn, Dense):
-        sizes.append((ACTIVATION_BYTES * group.ffn.intermediate / tp, 1))
+        sizes.append((ACTIVATION_BYTES * group.ffn.intermediate / tp, 1.0, 1))
     return [
-        Kernel("elementwise", "elementwise", "bf16", bytes=n * size, launches=times * launches) for size, times in sizes
-    ]
+        Kernel(
+            "elementwise", "elementwise", "bf16",
+            bytes=n * size, resident=n * size * distinct, launches=times * launches,
+        )
+        for size, distinct, times in sizes
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ from chunkcalc.records import WEIGHT_BYTES, Kernel
 ACTIVATION_BYTES = {
     "bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "int4": 2.0, "int4_g32": 2.0, "mxfp4": 2.0, "nvfp4": 0.5625,
 }  # fmt: skip
+TILE = 128 * 128  # outputs of a tile: what one multiprocessor computes at a time
 QUANTISED_ACTIVATIONS = frozenset(("fp8", "fp8_block", "int8", "nvfp4"))
 
 
@@ -88,5 +89,5 @@ def gemm(name: str, m: Any, out: float, inner: float, dtype: str, launches: Any 
     flops = 2 * m * out * inner
     return Kernel(
         name, "gemm", dtype, flops, weights + activations, flops, weights,
-        activation_bytes=quantised, launches=launches,
+        activation_bytes=quantised, tile=2 * inner * TILE, launches=launches,
     )  # fmt: skip

@@ -151,48 +151,30 @@ def prefill_forms(
     traffic = prompts * (visible(attention, p) + share) * row_bytes(attention, kv, tp)
     useful = per_pair * prompts * pairs(attention, share, p)
     least = traffic * unreplicated(attention, tp)
-    rows = ops.maximum(c, deployment.hardware.tile_rows) * heads
-    core = prefill_kernel(
-        "prefill_attention",
-        kv,
-        useful,
-        tile_padding(deployment, share),
-        traffic,
-        least,
-        per_pair * c / 2,
-        rows,
-        launches,
+    # A unit of waste: the last tile of a prompt's own queries, beside which every other unit idles.
+    core = prefill_kernel("prefill_attention", kv, useful, tile_padding(deployment, share), traffic, least, launches)
+    core = core._replace(
+        idle=idle(deployment, c, heads),
+        waste=per_pair / heads * visible(attention, share) * full_rows(deployment),
+        activation_bytes=c * token_bytes(attention, tp),
+        head_dim=per_pair / (4 * heads),
     )
     return [[core, *indexer.prefill_kernels(attention.indexer, c, p, prompts, launches, tp)]]
 
 
-def prefill_kernel(
-    form: str, kv: str, useful: Any, padding: Any, traffic: Any, least: Any, waste: Any, rows: Any, launches: Any
-) -> Kernel:
-    """The attention kernel of a chunk; a unit of waste is one more key per query on the diagonal.
+def prefill_kernel(form: str, kv: str, useful: Any, padding: Any, traffic: Any, least: Any, launches: Any) -> Kernel:
+    """The attention kernel of a chunk.
 
     Parameters
     ----------
     form : roofline form
     kv : KV format
-    useful, waste : arithmetic of the pairs, and that of one more key per query [FLOP]
+    useful : arithmetic of the pairs [FLOP]
     padding : arithmetic done over useful, because a tile of queries is always whole [1]
     traffic, least : cache read, and its part that no other rank reads too [byte]
-    rows : query rows, at least one tile per head [1]
     launches : how often it runs in a step [1]
     """
-    return Kernel(
-        "prefill attention",
-        form,
-        kv,
-        useful * padding,
-        traffic,
-        useful,
-        least,
-        waste=waste,
-        rows=rows,
-        launches=launches,
-    )
+    return Kernel("prefill attention", form, kv, useful * padding, traffic, useful, least, launches=launches)
 
 
 def tile_padding(deployment: Deployment, c: Any) -> Any:
@@ -211,6 +193,46 @@ def tile_padding(deployment: Deployment, c: Any) -> Any:
     factor, at least 1 [1]
     """
     return ops.maximum(1.0, deployment.hardware.tile_rows / ops.maximum(c, 1))
+
+
+def idle(deployment: Deployment, c: Any, heads: float) -> Any:
+    """Multiprocessors over tiles of queries: a kernel with fewer tiles leaves the others idle.
+
+    Parameters
+    ----------
+    deployment : the replica
+    c : queries of the step [token]
+    heads : query heads on this rank [1]
+
+    Returns
+    -------
+    factor, at least 1 [1]
+    """
+    rows = ops.maximum(c, deployment.hardware.tile_rows) * heads
+    return ops.maximum(1.0, full_rows(deployment) / rows)
+
+
+def full_rows(deployment: Deployment) -> float:
+    """Query rows that give every multiprocessor one tile; 0 where their number is not known [1].
+
+    Parameters
+    ----------
+    deployment : the replica
+    """
+    return deployment.hardware.tile_rows * float(deployment.hardware.sms or 0)
+
+
+def token_bytes(attention: Gqa, tp: int) -> float:
+    """What a prompt token moves besides reading the cache: its query, output, key and value, the
+    last two once more into the cache; 16 bit each [byte].
+
+    Parameters
+    ----------
+    attention : the kind
+    tp : tensor parallel degree [1]
+    """
+    both = attention.head_dim + (attention.v_head_dim or attention.head_dim)
+    return 2 * both * (attention.heads / tp + 2 * kv_heads_per_rank(attention, tp))
 
 
 def pair_flops(attention: Gqa, tp: int) -> float:
@@ -247,5 +269,8 @@ def decode_kernels(
     waste = pair_flops(attention, tp) * keys * (tile - 1) if unified else 0.0
     form = "unified_attention" if unified else "decode_attention"
     least = traffic * unreplicated(attention, tp)
-    core = Kernel("decode attention", form, kv, flops, traffic, flops, least, waste=waste, launches=launches)
+    new = b * row_bytes(attention, "bf16", tp)  # keys and values of the new tokens
+    core = Kernel(
+        "decode attention", form, kv, flops, traffic, flops, least, waste=waste, activation_bytes=new, launches=launches
+    )
     return [core, *indexer.decode_kernels(attention.indexer, b, s, drafts, launches, tp)]

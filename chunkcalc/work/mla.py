@@ -13,7 +13,7 @@ from chunkcalc import ops
 from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Deployment, Kernel, Mla
 from chunkcalc.work import indexer
 from chunkcalc.work.gemm import Weight, product, split
-from chunkcalc.work.gqa import prefill_kernel, tile_padding
+from chunkcalc.work.gqa import idle, prefill_kernel, tile_padding
 from chunkcalc.work.pairs import causal_pairs, window_pairs
 
 
@@ -128,18 +128,19 @@ def prefill_forms(
     every = prompts * causal_pairs(share, p)
 
     per_pair = 2 * heads * (attention.nope + attention.rope + attention.v_head_dim)
-    rows, least = ops.maximum(c, deployment.hardware.tile_rows) * heads, traffic / tp
+    least, few = traffic / tp, idle(deployment, c, heads)
     padding = tile_padding(deployment, share)
-    core = prefill_kernel(
-        "mla_prefill", kv, per_pair * every, padding, traffic, least, per_pair * c / 2, rows, launches
-    )
+    core = prefill_kernel("mla_prefill", kv, per_pair * every, padding, traffic, least, launches)
+    core = core._replace(idle=few, waste=few * per_pair * c / 2)  # a unit of waste: one more key per query
     dtype = deployment.precision.attention
     expand = product("kv expansion", prompts * p + c, expansion(attention, tp), dtype, launches)
 
     per_pair = absorbed_pair_flops(attention, tp)
     useful = per_pair * prompts * pairs(attention, share, p)
     form = "mla_sparse" if attention.top_k else "mla_prefill"
-    latent = prefill_kernel(form, kv, useful, padding, traffic, least, per_pair * c / 2, rows, launches)
+    latent = prefill_kernel(form, kv, useful, padding, traffic, least, launches)
+    if not attention.top_k:
+        latent = latent._replace(idle=few, waste=few * per_pair * c / 2)
     scan = indexer.prefill_kernels(attention.indexer, c, p, prompts, launches, tp)
     return [[core, expand, *scan], [latent, *_absorb(attention, heads, c, launches), *scan]]
 

@@ -1,0 +1,319 @@
+"""Overheads of engines from served latencies: fitted, judged on servers left out, written to the profiles.
+
+    python benchmarks/fit_engines.py ../shared/evidence [--write]
+
+Least squares on the logarithm of TPOT and TTFT with a robust loss, every set of (model, GPU, engine)
+weighing as the fourth root of its rows would have it; constants start from a prior and stay within
+physical bounds. One that ends at its bound is told and must be fixed instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from engine_rows import STEPS, Array, Features, Measured, measured
+from scipy.optimize import least_squares
+
+from chunkcalc.closed import Loop, Steps, first_token_time, token_time
+from chunkcalc.profiles import SCALED, data_folder
+from chunkcalc.scoring.served import COLD
+
+ENGINES = ("vllm", "sglang", "trtllm")
+MARK = "# Engines: what they add to the kernels of a step (records.Overheads). Written by benchmarks/fit_engines.py."
+FEW = 64  # users up to which other sources than the public ones are believed
+TPOT_SCALE, TTFT_SCALE = 0.08, 0.2  # errors that weigh as one
+PRIOR = 0.05  # weight of a constant's start value, per scale of the constant
+SHARES = ("launches", "narrow_expert_launches", "experts", "cache", "quantising")
+
+# Time of arithmetic on cards without measured kernels: the step of half that suits their rows best (--grid).
+ARITHMETIC = {"cdna3": 2.5, "cdna4": 2.0}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of the fit.
+
+    start, scale, low, high : where it starts, by how much it is expected to move, its physical range
+    by : what it differs by: each `engine`, each `group` of architectures, or nothing
+    only : engines that have it; the others hold zero
+    fixed : not fitted
+    """
+
+    start: float
+    scale: float
+    low: float
+    high: float
+    by: str = ""
+    only: tuple[str, ...] = ENGINES
+    fixed: bool = False
+
+
+# Seconds, and shares of a kernel's own constant.
+CONSTANTS: Mapping[str, Constant] = {
+    "decode_layer": Constant(10e-6, 20e-6, 0, 200e-6, fixed=True),  # two small kernels that are not counted: cache write, glue
+    "prompt_layer": Constant(200e-6, 100e-6, 0, 1e-3, by="engine"),
+    "expert_layer": Constant(15e-6, 20e-6, 0, 100e-6),
+    "latent_layer": Constant(500e-6, 500e-6, 0, 4e-3, only=("trtllm",)),
+    "least_prompt_layer": Constant(1.5e-3, 0.5e-3, 0, 4e-3, only=("sglang",)),
+    "norm_layer": Constant(20e-6, 20e-6, 0, 80e-6, only=("vllm",)),
+    "sequence": Constant(3e-6, 5e-6, 0, 50e-6, fixed=True),
+    "request": Constant(10e-3, 20e-3, 0, 0.2, by="engine"),
+    "prompt_token": Constant(5e-6, 5e-6, 0, 40e-6, by="engine", only=("vllm", "sglang")),
+    "launches": Constant(0.9, 0.3, 0.05, 6.0, by="group"),
+    "narrow_expert_launches": Constant(0.3, 0.3, 0.1, 2.0, fixed=True),
+    "experts": Constant(1.0, 0.15, 0.5, 4.0, by="group"),
+    "cache": Constant(0.95, 0.15, 0.4, 1.0),
+    "quantising": Constant(0.0, 0.3, 0.0, 1.5, fixed=True),
+    "cold": Constant(COLD, 0.2, 1.0, 2.0, fixed=True),
+}
+GROUPS = {
+    "blackwell-ultra": "blackwell",
+    "blackwell-rtx": "blackwell",
+    "ampere": "hopper",
+    "ada": "hopper",
+}  # architectures that share their constants
+FIRST, LATER = ("hopper", "blackwell"), ("cdna3", "cdna4")  # what is fitted first, and on top of it
+
+
+def _group(arch: str) -> str:
+    found = GROUPS.get(arch, arch)
+    return found if found in FIRST + LATER else "other"
+
+
+class Fit:
+    """Rows, their features, and the fit to any part of them."""
+
+    def __init__(self, rows: Sequence[Measured], constants: Mapping[str, Constant] = CONSTANTS) -> None:
+        self.rows, self.constants = list(rows), dict(constants)
+        self.features = Features(self.rows)
+        self.engine = np.array([ENGINES.index(row.served.deployment.engine.name) for row in self.rows])
+        groups = [_group(row.served.deployment.hardware.arch) for row in self.rows]
+        self.groups = sorted(set(groups))
+        self.group = np.array([self.groups.index(group) for group in groups])
+        self.tpot = np.array([row.tpot or np.nan for row in self.rows])
+        self.ttft = np.array([row.ttft or np.nan for row in self.rows])
+        self.sets = np.array([" ".join(row.label) for row in self.rows])
+        counts = Counter(self.sets)
+        self.weight = np.array([3 / counts[label] ** 0.25 for label in self.sets])
+        self.places: dict[str, slice] = {}
+        place = 0
+        for name, constant in self.constants.items():
+            if not constant.fixed:
+                size = {"engine": len(ENGINES), "group": len(self.groups)}.get(constant.by, 1)
+                self.places[name] = slice(place, place + size)
+                place += size
+        self.size = place
+
+    def start(self) -> Array:
+        """The start of every fitted value, in units of its scale."""
+        out = np.zeros(self.size)
+        for name, place in self.places.items():
+            out[place] = self.constants[name].start / self.constants[name].scale
+        return out
+
+    def values(self, x: Array) -> dict[str, Array]:
+        """Every constant, one value per row."""
+        out = {}
+        for name, constant in self.constants.items():
+            if constant.fixed:
+                found = np.full(len(self.rows), constant.start)
+            else:
+                held = x[self.places[name]] * constant.scale
+                found = (
+                    held[self.engine if constant.by == "engine" else self.group]
+                    if constant.by
+                    else np.full(len(self.rows), held[0])
+                )
+            having = np.isin(self.engine, [ENGINES.index(name) for name in constant.only])
+            out[name] = np.where(having, found, 0.0)
+        return out
+
+    def predict(self, x: Array) -> tuple[Array, Array]:
+        """TPOT and TTFT of every row [s]."""
+        held, rows = self.values(x), self.features
+        kernels = rows.kernels({name: held[name] for name in SHARES})
+        decode, prompt, riding, full = (kernels[:, STEPS.index(step)] for step in STEPS)
+        always = (
+            rows.layers * held["decode_layer"] + rows.experts * held["expert_layer"] + rows.norm * held["norm_layer"]
+        )
+        more = (
+            rows.layers * np.maximum(0, held["prompt_layer"] - held["decode_layer"])
+            + rows.latent * held["latent_layer"]
+        )
+        least = rows.experts * held["least_prompt_layer"]
+        beside = np.where(rows.mixed, np.maximum(rows.decoding - 1, 0), 0.0)
+
+        def step(time: Array, decodes: Array) -> Array:
+            return np.maximum(time + always + more + held["sequence"] * decodes, least)
+
+        decode = decode + always + held["sequence"] * rows.decoding
+        prompt = rows.chunks * step(prompt, beside)
+        riding = np.where(beside > 0, rows.chunks * (riding + always + held["sequence"] * beside), 0.0)
+        steps = Steps(decode, prompt, np.maximum(1e-9, prompt - riding) / rows.found, step(full, rows.half))
+        cold = np.where(rows.cold > 1, held["cold"], 1.0)
+        rest = held["request"] + held["prompt_token"] * rows.prompt
+        loop = Loop(rows.users, rows.wave, rows.output, rows.together, rows.mixed, rows.ranks, rows.poll, rest, cold)
+        return token_time(steps, loop, rows.decoding), first_token_time(steps, loop, rows.decoding)
+
+    def fit(self, chosen: Array, start: Array | None = None, rounds: int = 30, groups: Sequence[str] = FIRST) -> Array:
+        """The constants that suit the chosen rows.
+
+        With groups beyond the first, everything but their own constants stays at the start.
+        """
+        first = self.start() if start is None else start.copy()
+        free = np.ones(self.size, bool) if groups == FIRST else np.zeros(self.size, bool)
+        for name, place in self.places.items():
+            if self.constants[name].by == "group":
+                free[place] = [group in groups for group in self.groups]
+        low, high = np.zeros(self.size), np.zeros(self.size)
+        for name, place in self.places.items():
+            constant = self.constants[name]
+            low[place], high[place] = constant.low / constant.scale, constant.high / constant.scale
+        token, prompt = chosen & np.isfinite(self.tpot), chosen & np.isfinite(self.ttft)
+        prior = self.start()
+
+        def whole(part: Array) -> Array:
+            full = first.copy()
+            full[free] = part
+            return full
+
+        def errors(part: Array) -> Array:
+            x = whole(part)
+            tpot, ttft = self.predict(x)
+            return np.concatenate(
+                [
+                    np.log(tpot[token] / self.tpot[token]) * self.weight[token] / TPOT_SCALE,
+                    np.log(ttft[prompt] / self.ttft[prompt]) * self.weight[prompt] / TTFT_SCALE,
+                    PRIOR * (x - prior),
+                ]
+            )
+
+        begin = np.clip(first, low + 1e-6, high - 1e-6)[free]
+        found = least_squares(errors, begin, bounds=(low[free], high[free]), loss="soft_l1", max_nfev=rounds)
+        return whole(np.asarray(found.x))
+
+    def left_out(self, chosen: Array, start: Array | None = None, groups: Sequence[str] = FIRST) -> tuple[Array, Array]:
+        """TPOT and TTFT of every chosen row, predicted without its set."""
+        tpot, ttft = np.full(len(self.rows), np.nan), np.full(len(self.rows), np.nan)
+        for label in sorted(set(self.sets[chosen])):
+            out = self.sets == label
+            found = self.predict(self.fit(chosen & ~out, start, 25, groups))
+            tpot[out], ttft[out] = found[0][out], found[1][out]
+        return tpot, ttft
+
+    def told(self, x: Array) -> list[str]:
+        """Each constant with its value, and whether it stands at a bound."""
+        lines = []
+        for name, place in self.places.items():
+            constant = self.constants[name]
+            held = x[place] * constant.scale
+            names = {"engine": ENGINES, "group": self.groups}.get(constant.by, ("all",))
+            told = []
+            for each, value in zip(names, held, strict=True):
+                if constant.by == "engine" and each not in constant.only:
+                    continue
+                edge = min(value - constant.low, constant.high - value) < 0.01 * (constant.high - constant.low)
+                told.append(f"{each} {value:.3g}{' AT BOUND' if edge else ''}")
+            lines.append(f"  {name:24} {', '.join(told)}")
+        return lines
+
+
+def summary(predicted: Array, seen: Array) -> str:
+    """Rows, MAPE / median error and bias in per cent."""
+    held = np.isfinite(predicted) & np.isfinite(seen)
+    if not held.any():
+        return "-"
+    ratio = predicted[held] / seen[held]
+    error = np.abs(ratio - 1)
+    return (
+        f"{held.sum():4d} {100 * error.mean():5.1f} /{100 * np.median(error):5.1f} {100 * (np.median(ratio) - 1):+5.1f}"
+    )
+
+
+def rows_of(folder: Path) -> Fit:
+    """Both collections of public runs, as far as they count."""
+    return Fit([row for row in measured([folder / "serving.csv", folder / "serving2.csv"]) if row.counts])
+
+
+def chosen_rows(fit: Fit, groups: Sequence[str]) -> Array:
+    """Rows that constants are fitted to: public runs and one user alone, on these architectures."""
+    runs = [row.served.run for row in fit.rows]
+    told = [run.source.startswith(("inferencex", "nvidia")) or run.concurrency == 1 for run in runs]
+    if groups == LATER:
+        told = [each or (run.concurrency or math.inf) <= FEW for each, run in zip(told, runs, strict=True)]
+    card = np.array([fit.groups[index] in groups for index in fit.group])
+    return np.array(told) & card
+
+
+def block(fit: Fit, x: Array) -> str:
+    """The constants as tables of a profile."""
+    lines = [MARK]
+    for index, engine in enumerate(ENGINES):
+        lines += ["", f"[engine.{engine}]"]
+        for name, constant in fit.constants.items():
+            if name == "cold" or engine not in constant.only or constant.by == "group":
+                continue
+            held = (
+                constant.start
+                if constant.fixed
+                else (x[fit.places[name]] * constant.scale)[index if constant.by else 0]
+            )
+            lines.append(_line(name, float(held)))
+        lines += [
+            _line(name, float(constant.start)) for name, constant in fit.constants.items() if constant.by == "group"
+        ]
+        for group in (*FIRST, *LATER):
+            lines += ["", f"[engine.{engine}.{group}]"]
+            if group in ARITHMETIC:
+                lines.append(_line("arithmetic", ARITHMETIC[group]))
+            for name, constant in fit.constants.items():
+                if constant.by == "group":
+                    lines.append(_line(name, float((x[fit.places[name]] * constant.scale)[fit.groups.index(group)])))
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: float) -> str:
+    """A constant in the unit that profiles write it in."""
+    for suffix, unit in (("_us", 1e-6), ("_ms", 1e-3)):
+        if f"{name}{suffix}" in SCALED:
+            return f"{name}{suffix} = {value / unit:.3g}"
+    return f"{name} = {value:.3g}"
+
+
+def main() -> None:
+    """Fit, judge, print, and write where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("evidence", type=Path)
+    parser.add_argument("--write", action="store_true", help="into hardware_profiles/generic.toml")
+    options = parser.parse_args()
+    fit = rows_of(options.evidence / "serving")
+    first, later = chosen_rows(fit, FIRST), chosen_rows(fit, LATER)
+    x = fit.fit(first)
+    x = fit.fit(later, x, groups=LATER)
+    print("\n".join(fit.told(x)))
+    if options.write:
+        path = data_folder("hardware_profiles") / "generic.toml"
+        kept = path.read_text(encoding="utf-8").split(MARK)[0].rstrip()
+        path.write_text(f"{kept}\n\n{block(fit, x)}", encoding="utf-8")
+    tpot, ttft = fit.predict(x)
+    out_tpot, out_ttft = fit.left_out(first)
+    print(f"{'':44}{'TPOT fitted':24}{'left out':24}{'TTFT fitted':24}left out")
+    old = np.array([row.served.run.path.endswith("serving.csv") for row in fit.rows])
+    named = [
+        ("serving.csv", old),
+        ("  vllm", old & (fit.engine == 0)),
+        *((label, (fit.sets == label) & old) for label in sorted(set(fit.sets[old]))),
+    ]
+    for name, rows in named:
+        pairs = ((tpot, fit.tpot), (out_tpot, fit.tpot), (ttft, fit.ttft), (out_ttft, fit.ttft))
+        print(f"{name:44}" + "".join(f"{summary(guess[rows], seen[rows]):24}" for guess, seen in pairs))
+
+
+if __name__ == "__main__":
+    main()

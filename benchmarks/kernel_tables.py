@@ -1,0 +1,239 @@
+"""Public kernel timings as kernels of chunkcalc: what was measured, and the work it was.
+
+Rows left out: times below the datasheet peak; decode attention whose cache still sat in the
+last-level cache from the timing before (faster than memory once the shortest time of the table is
+taken off), or whose context is below 128 tokens.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.engines import ENGINES
+from chunkcalc.precision import precision_for
+from chunkcalc.records import Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Parallelism
+from chunkcalc.roofline import peak, seconds
+from chunkcalc.work import elementwise, gqa
+from chunkcalc.work.gemm import gemm
+
+GPUS = {
+    "a100_sxm": "a100-sxm4-80gb", "b200_sxm": "b200", "b300_sxm": "b300", "b60": "b60", "gb200": "gb200",
+    "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s", "rtx_pro_6000_server": "rtx-pro-6000",
+}  # fmt: skip
+FORMATS = {"bfloat16": "bf16"}  # the others are named as in chunkcalc
+SMALL_KERNELS = ("layernorm", "rotary_emb", "act_fn")  # in the order of `elementwise.kernels`
+SHORTEST_CONTEXT = 128  # tokens; nothing shorter is served
+LONGEST_MESSAGE = 2**28  # bytes; no all-reduce of a step is longer
+US = 1e-6
+COLUMNS = tuple(Kernel._fields[3:])
+SHAPES = 2**20  # more than any dimension: two numbers in one
+
+
+class Table(NamedTuple):
+    """Measured kernels of one form and format on one GPU.
+
+    hardware : the GPU
+    kernel : their work, as arrays
+    time : measured [s]
+    shape : rows with the same number are held out together
+    head_dims : head dimensions measured [1]
+    beside : predicted time of what else ran in the same call [s]
+    """
+
+    hardware: Hardware
+    kernel: Kernel
+    time: Any
+    shape: Any
+    head_dims: tuple[int, ...] = ()
+    beside: Any = 0.0
+
+    def keep(self, wanted: Any) -> Table:
+        """The rows of a mask.
+
+        Parameters
+        ----------
+        wanted : which rows
+        """
+        fields = {name: getattr(self.kernel, name)[wanted] for name in COLUMNS}
+        beside = np.broadcast_to(self.beside, self.time.shape)[wanted]
+        kernel = self.kernel._replace(**fields)
+        return self._replace(kernel=kernel, time=self.time[wanted], shape=self.shape[wanted], beside=beside)
+
+
+def products(path: Path, hardware: Hardware) -> dict[str, Table]:
+    """Products with weights, by form and format.
+
+    Parameters
+    ----------
+    path : columns dtype, m, n, k, us
+    hardware : the GPU
+    """
+    rows: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for (dtype, *sizes), time in _fastest(path, ("dtype", "m", "n", "k")).items():
+        rows[FORMATS.get(dtype, dtype)].append((*map(float, sizes), time))
+    out = {}
+    for dtype, found in rows.items():
+        m, n, k, time = np.array(found).T
+        kernel = stack([gemm("gemm", m, n, k, dtype)])
+        rate = peak(hardware, dtype) or hardware.peak["bf16"]
+        least = np.maximum(kernel.flops / rate, kernel.bytes / hardware.bandwidth)
+        out[f"gemm.{dtype}"] = Table(hardware, kernel, time, n * SHAPES + k).keep(time > least)
+    return out
+
+
+def attentions(path: Path, hardware: Hardware) -> dict[str, Table]:
+    """Attention to whole prompts or of decodes, by form and KV format.
+
+    Parameters
+    ----------
+    path : columns kv_dtype, hd, nh, nkv, b, us and new_tokens (prompts) or ctx (decodes)
+    hardware : the GPU
+    """
+    with path.open() as file:
+        prompts = "new_tokens" in file.readline()
+    keys = ("kv_dtype", "hd", "nh", "nkv", "b", "new_tokens" if prompts else "ctx")
+    groups: dict[str, dict[tuple[int, ...], list[tuple[float, ...]]]] = defaultdict(lambda: defaultdict(list))
+    for (kv, *heads, b, tokens), time in _fastest(path, keys).items():
+        groups[FORMATS.get(kv, kv)][tuple(map(int, heads))].append((float(b), float(tokens), time))
+    return {
+        f"{'prefill' if prompts else 'decode'}_attention.{kv}": _attention(hardware, kv, found, prompts)
+        for kv, found in groups.items()
+    }
+
+
+def _attention(
+    hardware: Hardware, kv: str, groups: dict[tuple[int, ...], list[tuple[float, ...]]], prompts: bool
+) -> Table:
+    kernels, columns = [], []
+    for number, ((head_dim, heads, kv_heads), rows) in enumerate(groups.items()):
+        b, tokens, time = np.array(rows).T
+        attention = Gqa(heads=heads, kv_heads=kv_heads, head_dim=head_dim)
+        replica = _replica(attention, hardware, kv)
+        if prompts:
+            ((kernel, *_),) = gqa.prefill_forms(replica, attention, b * tokens, 0.0 * b, b, 1)
+        else:
+            kernel, *_ = gqa.decode_kernels(replica, attention, b, tokens, 0, 1)
+        kernels.append(kernel)
+        columns.append((time, number * SHAPES + b, tokens))
+    time, shape, tokens = (np.concatenate(column) for column in zip(*columns, strict=True))
+    kernel = stack(kernels)
+    memory = kernel.bytes / hardware.bandwidth
+    good = time > np.maximum(memory, kernel.least_flops / max(hardware.peak["bf16"], hardware.peak.get(kv, 0.0)))
+    if not prompts:
+        good &= (time - time.min() > memory) & (tokens >= SHORTEST_CONTEXT)
+    return Table(hardware, kernel, time, shape, tuple(sorted({head_dim for head_dim, *_ in groups}))).keep(good)
+
+
+def joint_calls(path: Path, gpu: str, hardware: Hardware) -> Table:
+    """Decodes that share an attention call with a prompt chunk (vLLM), the chunk's time predicted.
+
+    Parameters
+    ----------
+    path : columns gpu, nh, nkv, c, p, b, s, us; head dimension 128
+    gpu : as the table calls it
+    hardware : the GPU, with constants of prompt and decode attention
+    """
+    groups: dict[tuple[int, int], list[tuple[float, ...]]] = defaultdict(list)
+    for (name, heads, kv_heads, *sizes), time in _fastest(path, ("gpu", "nh", "nkv", "c", "p", "b", "s")).items():
+        if name == gpu and sizes[0] != "0" and sizes[2] != "0":
+            groups[int(heads), int(kv_heads)].append((*map(float, sizes), time))
+    kernels, columns = [], []
+    for number, ((heads, kv_heads), rows) in enumerate(groups.items()):
+        c, p, b, s, time = np.array(rows).T
+        attention = Gqa(heads=heads, kv_heads=kv_heads, head_dim=128)
+        replica = _replica(attention, hardware, "bf16")
+        ((chunk, *_),) = gqa.prefill_forms(replica, attention, c, p, 1.0, 1)
+        kernel, *_ = gqa.decode_kernels(replica, attention, b, s, 0, 1, unified=True)
+        kernels.append(kernel)
+        columns.append((time, number * SHAPES + b, seconds(chunk, hardware)))
+    time, shape, beside = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Table(hardware, stack(kernels), time, shape, (128,), beside)
+
+
+def small_kernels(path: Path) -> list[Table]:
+    """Norms, rotary embedding and activation function of vLLM, one table per GPU, model and kernel.
+
+    Parameters
+    ----------
+    path : columns gpu, model, tp, layer, tokens, us
+    """
+    groups: dict[tuple[str, ...], list[tuple[float, float]]] = defaultdict(list)
+    for (*key, tokens), time in _fastest(path, ("gpu", "model", "tp", "layer", "tokens")).items():
+        if key[-1] in SMALL_KERNELS:
+            groups[tuple(key)].append((float(tokens), time))
+    out = []
+    for number, ((gpu, name, tp, layer), rows) in enumerate(groups.items()):
+        hardware, model = load_hardware(GPUS.get(gpu, gpu.replace("_", "-"))).record, load_model(name.lower()).record
+        replica = Deployment(
+            model=model, hardware=hardware, parallelism=Parallelism(tp=int(tp)), precision=precision_for(model),
+            engine=ENGINES["vllm"],
+        )  # fmt: skip
+        tokens, time = np.array(rows).T
+        kernels = elementwise.kernels(replica, model.layers[0], tokens, 1)
+        kernel = stack([kernels[SMALL_KERNELS.index(layer)]._replace(launches=1)])
+        out.append(Table(hardware, kernel, time, np.full(len(time), number)))
+    return out
+
+
+def allreduces(path: Path, gpu: str) -> dict[int, tuple[Any, Any]]:
+    """Messages [byte] and times [s] of vLLM's all-reduces, by GPUs that take part.
+
+    Inside a CUDA graph where that was measured, the faster of vLLM's own kernel and NCCL.
+
+    Parameters
+    ----------
+    path : columns gpu, lib, dtype, num_gpus, message_size (elements of two bytes), us
+    gpu : as the table calls it
+    """
+    times: dict[tuple[int, bool], dict[float, float]] = defaultdict(dict)
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            message = 2 * float(row["message_size"])
+            if row["gpu"] != gpu or row["dtype"] == "int8" or message > LONGEST_MESSAGE:
+                continue
+            if row["lib"].startswith(("vllm", "nccl")):
+                found = times[int(row["num_gpus"]), row["lib"].endswith("eager")]
+                found[message] = min(found.get(message, np.inf), float(row["us"]) * US)
+    groups = sorted({gpus for gpus, _ in times})
+    chosen = {gpus: times.get((gpus, False)) or times[gpus, True] for gpus in groups}
+    return {gpus: (np.array(list(found)), np.array(list(found.values()))) for gpus, found in chosen.items()}
+
+
+def stack(kernels: Iterable[Kernel]) -> Kernel:
+    """Kernels of one form and format as one whose fields are arrays.
+
+    Parameters
+    ----------
+    kernels : each with fields of one length
+    """
+    kernels = list(kernels)
+    rows = [np.broadcast_arrays(*(np.atleast_1d(getattr(kernel, name)) for name in COLUMNS)) for kernel in kernels]
+    return Kernel(*kernels[0][:3], *(np.concatenate(column).astype(float) for column in zip(*rows, strict=True)))
+
+
+def _fastest(path: Path, keys: tuple[str, ...]) -> dict[tuple[str, ...], float]:
+    """The shortest time of each shape [s]."""
+    best: dict[tuple[str, ...], float] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            key = tuple(row[name] for name in keys)
+            best[key] = min(best.get(key, np.inf), float(row["us"]) * US)
+    return best
+
+
+def _replica(attention: Gqa, hardware: Hardware, kv: str) -> Deployment:
+    """One layer around an attention, on one GPU."""
+    group = LayerGroup(count=1, attention=attention, ffn=Dense(intermediate=1))
+    model = Model(id="one", name="one", source="none", hidden=1, vocab=1, max_position=1, layers=(group,))
+    precision = replace(precision_for(model), kv=kv)  # type: ignore[arg-type]
+    return Deployment(
+        model=model, hardware=hardware, parallelism=Parallelism(), precision=precision, engine=ENGINES["vllm"]
+    )

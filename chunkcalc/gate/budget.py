@@ -1,0 +1,80 @@
+"""The budget of a deployment in its engine's own words: as it is written, and as it would be better."""
+
+from __future__ import annotations
+
+from chunkcalc.answer import Answer
+from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.finding import Fix
+from chunkcalc.units import format_count, format_duration
+
+
+def budget_flag(found: Evaluation) -> str:
+    """How the engine's budget or chunk is set.
+
+    Parameters
+    ----------
+    found : the deployment
+    """
+    engine = found.reading.table.engine if found.reading is not None else "vllm"
+    return {"sglang": "--chunked-prefill-size", "trtllm": "max_num_tokens"}.get(engine, "--max-num-batched-tokens")
+
+
+def ranks(found: Evaluation) -> int:
+    """Attention ranks over which the engine divides the flag's number: SGLang's chunk is of all of them.
+
+    Parameters
+    ----------
+    found : the deployment
+    """
+    reading = found.reading
+    return reading.parallelism.dp if reading is not None and reading.table.engine == "sglang" else 1
+
+
+def written(found: Evaluation) -> str:
+    """The budget as it stands, or the default that stands for it.
+
+    Parameters
+    ----------
+    found : the deployment
+    """
+    assert found.reading is not None and found.given is not None
+    given = found.given.given.get(found.budget_field)
+    if given is None:
+        return f"{budget_flag(found)} {format_count(found.reading.budget)} (the default)"
+    shown = format_count(given.value) if isinstance(given.value, int) else given.text
+    return f"{budget_flag(found)} {shown}" + (f" ({found.reading.budget:,} a rank)" if ranks(found) > 1 else "")
+
+
+def setting(found: Evaluation, better: Answer) -> Fix:
+    """The best setting of the same deployment, in the flag's own counting.
+
+    Parameters
+    ----------
+    found : the deployment
+    better : the answer at that setting
+    """
+    flag, value = budget_flag(found), better.budget * ranks(found)
+    tpot = f", {format_duration(better.expected.step_s)} a step" if better.expected.tpot_s is not None else ""
+    gives = f"TTFT {format_duration(better.expected.ttft_s)}{tpot}"
+    also = [*_chunking_on(found, better), *_fewer_running(found, better)]
+    more = "".join(f" with {name}{' ' + content if content else ''}" for name, content in also)
+    return Fix(text=f"{flag} {value}{more} gives {gives}", flag=flag, value=str(value), also=tuple(also))
+
+
+def _chunking_on(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
+    """A budget below the prompt needs chunked prefill, which TensorRT-LLM leaves off."""
+    assert found.reading is not None
+    switch = found.reading.values.get("enable_chunked_prefill")
+    if switch is None or switch.value or better.budget >= better.workload.prompt:
+        return []
+    trtllm = found.reading.table.engine == "trtllm"
+    return [("enable_chunked_prefill:", "true")] if trtllm else [("--enable-chunked-prefill", "")]
+
+
+def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
+    """vLLM refuses a budget below its limit of requests."""
+    reading = found.reading
+    assert reading is not None
+    if reading.table.engine != "vllm" or better.budget >= reading.max_num_seqs:
+        return []
+    return [("--max-num-seqs", str(max(found.load.batch, better.budget // 2)))]

@@ -1,0 +1,223 @@
+"""One attention rank with its decodes while prompts arrive: what its steps and its waits are.
+
+A prompt of several chunks queues for the prefill (M/G/1); where a step takes several prompts, every
+step takes what arrived during the one before, and the lengths of successive steps make a chain whose
+first two moments have a closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chunkcalc.load import accepted_tokens, request_overhead
+from chunkcalc.prefill import Prefill, cached_tokens
+from chunkcalc.queueing import FULL, mean_wait, sum_quantile, wait_quantile
+from chunkcalc.records import Deployment, Workload
+from chunkcalc.step import StepTimer
+
+SHARING = 1.5  # prompts per step from which they share steps
+# While prompts queue, decodes pile up, and their steps hold the queue longer: what the mean batch does
+# not show. Found on three setups of benchmarks/load_table.py, held on others.
+FEEDBACK, FARTHEST = 0.036, 4.3
+SPAN = 4.0  # prompts over which the marginal time of one more is taken
+ROUNDS = 300  # of the moments of a chain of steps
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A rank with b decodes, some of it as a request sees it.
+
+    tpot, ttft : mean time per output token; mean time to first token, wait and overhead included [s]
+    wait : mean time before the first step [s]
+    hold : time for which a prompt holds the prefill [s]
+    utilisation : of the prefill [1]
+    step, decode_step : with and without prompt tokens [s]
+    prompt_share : share of the steps that carry prompt tokens [1]
+    chunk : prompt tokens of a step beside the decodes [token]
+    spread : quantile -> time to first token [s]
+    """
+
+    tpot: float
+    ttft: float
+    wait: float
+    hold: float
+    utilisation: float
+    step: float
+    decode_step: float
+    prompt_share: float
+    chunk: int
+    spread: Callable[[float], float]
+
+
+class Rank:
+    """An attention rank of a deployment.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths; its batch does not count
+    budget : tokens of a step; prompt tokens where prompts go first [token]
+    timer : of the deployment
+    C : coefficient of variation of the prompt's length [1]
+    """
+
+    def __init__(
+        self, deployment: Deployment, workload: Workload, budget: int, timer: StepTimer, C: float = 0.0
+    ) -> None:
+        self.workload, self.budget, self.timer, self.C = workload, budget, timer, C
+        self.overhead = request_overhead(deployment, workload.prompt)
+        self.stages = deployment.parallelism.pp
+        self.mixed = deployment.engine.composition == "mixed"
+        self.accepted = accepted_tokens(workload.draft_tokens, workload.draft_acceptance)
+        self.cached = cached_tokens(workload.prompt, workload.prefix_hit)
+        self.tokens = workload.prompt - self.cached
+        self.context = float(workload.context)
+        self.answer = max(1, workload.output - 1)
+
+    def state(self, rate: float, b: float, seen: float, cv: float, *, closed: bool = False) -> State | None:
+        """The rank with b decodes; None where its prefill has no steady state.
+
+        Parameters
+        ----------
+        rate : of arrivals [request/s]
+        b : decoding requests, on average [token]
+        seen : decoding requests that a request meets, itself among them [token]
+        cv : coefficient of variation of the prefill's time by the batch alone [1]
+        closed : users come as others finish: no rate is too much
+        """
+        beside = b if self.mixed else 0.0
+        c = self.budget - (b * (1 + self.workload.draft_tokens) if self.mixed else 0.0)
+        if c < 1:
+            c = 1.0
+            if not closed:
+                return None
+        # A step without prompts, where anything decodes at all.
+        alone = self._time(0, 0, b) * -math.expm1(-b) if b > 0 else 0.0
+        # A batch that varies takes less than its mean where a step's time bends down: experts that are read anyway.
+        spread = min(seen - 1, math.sqrt(b * (seen - b))) if seen > 1 else 0.0
+        own = (self._time(0, 0, seen - spread) + self._time(0, 0, seen + spread)) / 2
+        if self.tokens * SHARING > c:
+            return self._chunked(rate, int(c), beside, seen, alone, own, cv, closed)
+        return self._shared(rate, c, beside, seen, alone, own, closed)
+
+    def _chunked(
+        self, rate: float, c: int, b: float, seen: float, alone: float, own: float, cv: float, closed: bool
+    ) -> State | None:
+        """A prompt takes one or several steps of its own."""
+        step = self.timer.expected
+        prefill = Prefill(step, self.tokens, self.cached, b, self.context, self.stages)
+        held = Prefill(step, self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
+        total, count = prefill.total(c), prefill.count(c)
+        full, left = divmod(self.tokens, c)
+        # What is left of the last step's room goes to the next prompt.
+        last = self._time(c, self.cached + full * c, b) * left / c if left and full else 0.0
+        hold = (sum(prefill.steps(c)[:full]) + last if full else total) / self.stages
+        rho = rate * hold
+        if rho >= FULL and not closed:
+            return None
+        wait = 0.0 if closed else mean_wait(rate, hold, 1.0, math.hypot(cv, self.C))
+        if self.mixed and not closed:
+            wait *= 1 + FEEDBACK * min(FARTHEST, rho / (1 - rho)) ** 2
+        # TPOT = t + rate * added * TPOT: as many prompts arrive per token as its time lets.
+        idle = 1 - min(1.0, rho)
+        ttft = wait + total + idle * alone / 2 + self.overhead
+        added = max(0.0, sum(held.steps(c)) - count * own) / self.stages if self.mixed else hold
+        if closed:  # as many prompts come as the others finish
+            tpot = own / self.accepted + seen / self.answer * added
+        else:
+            tpot = own / self.accepted / max(1e-9, 1 - rate * added)
+        longest = held.longest_step(min(c, self.tokens)) if self.mixed else prefill.total(c) + own
+        return State(
+            tpot=tpot, ttft=ttft, wait=wait, hold=hold, utilisation=rho, step=longest, decode_step=own, chunk=c,
+            prompt_share=min(1.0, rho * own / max(own, hold / count)) if self.mixed else min(1.0, rate * own),
+            spread=lambda q: sum_quantile(wait, rho, total, self.C, q) + idle * alone * q + self.overhead,
+        )  # fmt: skip
+
+    def _shared(
+        self, rate: float, c: float, b: float, seen: float, alone: float, own: float, closed: bool
+    ) -> State | None:
+        """A step takes all prompts that arrived during the one before."""
+        k = c / self.tokens
+        many = min(k, SPAN)
+        one, several = self._prompts(1, b), self._prompts(many, b)
+        more = (several - one) / (many - 1)
+        first = one - more - (alone if self.mixed else 0.0)
+        full = self._prompts(k, b)
+        rho = rate * full / k
+        if (rho >= FULL or rate * more >= FULL) and not closed:
+            return None
+        rate = min(rate, (FULL - 1e-3) * min(k / full, 1 / more))
+        length, square = _chain(rate, alone, first, more, mixed=self.mixed)
+        length = max(length, 1e-9)
+        batch = rate * square / length  # others that arrive in the step in which a request arrives
+        wait = 0.0 if closed else mean_wait(rate, full, k, self.C)
+        base = (alone if self.mixed else 0.0) + first
+        ttft = wait + square / (2 * length) + base + more * (1 + batch) + self.overhead
+        none = math.exp(-rate * length)
+        busy = ((1 - none) * first + more * rate * length) / length
+        if closed:
+            tpot = own / self.accepted + seen / self.answer * (more if seen > 1 else first + more)
+        else:
+            tpot = (own + length - alone if self.mixed else own / max(1e-9, 1 - busy)) / self.accepted
+
+        def spread(q: float) -> float:
+            from statistics import NormalDist  # noqa: PLC0415 - 10 ms that a lone step needs not
+
+            crowd = 1 + batch + max(0.0, NormalDist().inv_cdf(q)) * math.sqrt(batch)
+            return wait_quantile(wait, rho, q) + q * square / length + base + more * crowd + self.overhead
+
+        return State(
+            tpot=tpot, ttft=ttft, wait=wait, hold=full / k, utilisation=rho if self.mixed else max(rho, busy),
+            step=full if self.mixed else full + own, decode_step=own, prompt_share=1 - none, chunk=int(c),
+            spread=spread,
+        )  # fmt: skip
+
+    def _prompts(self, count: float, b: float) -> float:
+        """A step with so many whole prompts."""
+        return self._time(count * self.tokens, self.cached, b, count)
+
+    def _time(self, c: float, p: float, b: float, prompts: float = 1.0) -> float:
+        return float(self.timer.expected(c, p, b, self.context, max(1.0, prompts)))
+
+
+def _chain(rate: float, idle: float, first: float, more: float, *, mixed: bool) -> tuple[float, float]:
+    """First two moments of the length of successive steps.
+
+    A step that follows one of length T carries the N prompts that arrived in it, N Poisson with mean
+    rate T: it takes `first + more N` where N > 0, on top of `idle` where the engine mixes, instead of
+    it where prompts go first.
+
+    Parameters
+    ----------
+    rate : of arrivals [request/s]
+    idle : a step without prompts [s]
+    first, more : of a step with prompts: whatever their number, and for each [s]
+    mixed : prompts come on top
+
+    Returns
+    -------
+    mean [s], mean square [s2]
+    """
+    length = max(idle, first + more, 1e-6)
+    for _ in range(ROUNDS):
+        none = math.exp(-rate * length)
+        rest = idle if mixed else none * idle
+        after = rest + (1 - none) * first + more * rate * length
+        if abs(after - length) < 1e-9:
+            break
+        length = after
+    none = math.exp(-rate * length)
+    arrivals = rate * length
+    if mixed:
+        variance = more * more * arrivals / (1 - (rate * more) ** 2)
+        return length, length * length + variance
+    square = length * length
+    for _ in range(ROUNDS):
+        after = none * idle**2 + (1 - none) * first**2 + 2 * first * more * arrivals
+        after += more * more * (arrivals + rate * rate * square)
+        if abs(after - square) < 1e-12:
+            break
+        square = after
+    return length, square

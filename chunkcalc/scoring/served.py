@@ -1,0 +1,146 @@
+"""A measured run as the deployment that served it and the load it was under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from chunkcalc.case import resolve
+from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.closed import Bench
+from chunkcalc.engines import ENGINES
+from chunkcalc.engines.tables import VERSION, table
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.launches import Launch, launch_for, poll_for
+from chunkcalc.measurements import Run
+from chunkcalc.question import Question
+from chunkcalc.records import Deployment
+from chunkcalc.step import StepTimer
+
+# Which table of defaults holds the tokens of a step, and the largest batch.
+BUDGETS = {"vllm": "max_num_batched_tokens", "sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}
+BATCHES = {"vllm": "max_num_seqs", "trtllm": "max_batch_size"}
+FALLBACK_BUDGET = 8192
+PUBLIC = "inferencex"  # whose servers' launch scripts are known
+PROFILED = "inferencex-profiling"  # a rerun with settings of its own
+REQUESTS_PER_USER = 10  # of a public run, and assumed where a file does not say
+# Runs that began without a warm-up met kernels and batch sizes for the first time in their first wave: the fit of
+# benchmarks/fit_engines.py to them. Later ones warm the server with two requests per user.
+COLD, WARM = 1.4, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a run was.
+
+    run : as measured
+    deployment : what served it
+    timer : of the deployment, shared by its runs
+    bench : its load
+    launch : how well the server's launch is known
+    """
+
+    run: Run
+    deployment: Deployment
+    timer: StepTimer
+    bench: Bench
+    launch: str
+
+
+class Servers:
+    """Deployments of runs, each resolved once.
+
+    Parameters
+    ----------
+    hardware : the GPU to use instead of what a run names, for a profile of one's own; None for the catalogue's
+    """
+
+    def __init__(self, hardware: Any = None) -> None:
+        self._hardware = hardware
+        self._timers: dict[tuple[Any, ...], StepTimer] = {}
+
+    def served(self, run: Run) -> Served:
+        """The deployment and load of a run.
+
+        Parameters
+        ----------
+        run : as measured
+
+        Raises
+        ------
+        ChunkcalcError : an unknown name, a format that is not modelled, an open loop
+        """
+        if run.engine not in ENGINES:
+            raise ChunkcalcError(f"engine '{run.engine}' is not modelled", "engine", f"one of {', '.join(ENGINES)}")
+        if run.concurrency is None:
+            raise ChunkcalcError("an open loop has no number of users", "concurrency", "replay its arrivals instead")
+        if run.spec:
+            raise ChunkcalcError("speculative decoding without its acceptance", "spec", "leave such rows out")
+        launch, poll = self._launch(run)
+        kv = run.kv
+        if launch.kv and (kv is None or (run.source == PUBLIC and run.budget is None)):
+            kv = "fp8" if launch.kv == "fp8" else "bf16"  # a file without budgets only assumed the format
+        timer = self._timer(run, kv, poll)
+        deployment = timer.deployment
+        budget, most = self._limits(run, launch, deployment)
+        public = run.source.startswith(PUBLIC)
+        bench = Bench(
+            prompt=run.prompt_tokens, output=run.output_tokens, users=run.concurrency,
+            requests=run.requests or REQUESTS_PER_USER * run.concurrency,
+            budget=budget, most=most, whole=launch.prefill_whole,
+            cold=COLD if public and not run.date else WARM,
+        )  # fmt: skip
+        return Served(run=run, deployment=deployment, timer=timer, bench=bench, launch=launch.match)
+
+    def _launch(self, run: Run) -> tuple[Launch, int]:
+        if not run.source.startswith(PUBLIC) or run.source == PROFILED:
+            return Launch(), 1
+        model, gpu = _model_id(run.model), _gpu_id(run.gpu)
+        concurrency = run.concurrency or 1
+        found = launch_for(
+            run.engine, model, gpu, run.weights or "", run.tp, run.ep, run.dp, concurrency,
+            run.prompt_tokens, run.output_tokens, run.engine_version or None, run.date or None, bool(run.spec),
+        )  # fmt: skip
+        poll = poll_for(model, gpu, run.weights or "", concurrency) if run.engine == "sglang" else 1
+        return found, poll
+
+    def _timer(self, run: Run, kv: str | None, poll: int) -> StepTimer:
+        version = run.engine_version if VERSION.fullmatch(run.engine_version) else None
+        key = (run.model, run.gpu, run.engine, version, run.weights, kv, run.tp, run.dp, run.ep, run.pp, poll)
+        timer = self._timers.get(key)
+        if timer is None:
+            question = Question(
+                model=run.model, gpu=self._hardware or run.gpu, engine=run.engine, engine_version=version,
+                prompt=max(1, round(run.prompt_tokens)), output=max(2, round(run.output_tokens)),
+                tp=run.tp, pp=run.pp, ep=run.ep, attention_dp=run.dp, weights=run.weights, kv=kv, ttft=1.0,
+            )  # fmt: skip
+            deployment = resolve(question).deployment
+            engine = replace(deployment.engine, poll_interval=poll)
+            timer = self._timers[key] = StepTimer(replace(deployment, engine=engine))
+        return timer
+
+    def _limits(self, run: Run, launch: Launch, deployment: Deployment) -> tuple[float, float | None]:
+        """Tokens of a step on a rank, and the largest batch of a rank."""
+        engine, hardware = deployment.engine, deployment.hardware
+        found = table(engine.name, engine.version)
+        default = found.default(BUDGETS[engine.name], hardware)
+        stated = run.budget or launch.budget or (default.value if default else None)
+        budget = float(stated) if isinstance(stated, (int, float)) and stated > 0 else float(FALLBACK_BUDGET)
+        if engine.name == "sglang":
+            budget /= deployment.parallelism.dp  # its chunk is divided over the attention ranks
+        most = run.max_num_seqs or launch.max_num_seqs
+        if most is None and engine.name in BATCHES:
+            default = found.default(BATCHES[engine.name], hardware)
+            most = default.value if default and isinstance(default.value, int) else None
+        return budget, most
+
+
+@lru_cache(maxsize=256)
+def _model_id(name: str) -> str:
+    return str(load_model(name).record.id)
+
+
+@lru_cache(maxsize=256)
+def _gpu_id(name: str) -> str:
+    return str(load_hardware(name).record.id)
