@@ -272,7 +272,7 @@ class Allreduce(NamedTuple):
 class Overheads(NamedTuple):
     """What an engine adds to the kernels of its steps, and what it spares them.
 
-    decode_layer, prompt_layer : host time per layer of a step without and with prompt tokens [s]
+    decode_layer, prompt_layer : host time per layer of a captured step, and of one with prompt tokens that is not [s]
     expert_layer : routing and sorting per mixture-of-experts layer of a step [s]
     latent_layer : host time per layer with latent attention of a step with prompt tokens [s]
     norm_layer : per layer that normalises queries and keys over the heads of all ranks [s]
@@ -402,6 +402,7 @@ class Engine:
     attention : `split` runs prefill and decode attention as two kernels, `unified` as one
     prefill_interval : decode steps after every prompt step, where prompts go first [1]
     budget_counts_decodes : the flag counts decode tokens too (T = c + b(1 + drafts))
+    captured : tokens up to which a step with prompt tokens runs from a captured graph, as a decode step does [token]
     poll_interval : decode steps between two looks for new requests, where prompts go first [1]
     overheads : what it adds to the kernels of its steps
     memory_rule : what `memory_fraction` is a fraction of
@@ -416,6 +417,7 @@ class Engine:
     attention: Literal["split", "unified"] = "split"
     budget_counts_decodes: bool = True
     prefill_interval: Whole = 0
+    captured: Whole = 0
     poll_interval: Count = 1
     overheads: Overheads = Overheads()  # noqa: RUF009 - an immutable tuple
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"

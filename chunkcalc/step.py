@@ -95,7 +95,8 @@ class StepTimer:
         -------
         time [s]
         """
-        each, prompt = self._overheads, ops.positive(c)
+        each, drafts = self._overheads, self.drafts
+        prompt = ops.positive(c) * ops.positive(c + b * (1 + drafts) - self.deployment.engine.captured)
         always = self._layers * each.decode_layer + self._expert_layers * each.expert_layer
         always = always + self._norm_layers * each.norm_layer + each.sequence * b
         more = self._layers * max(0.0, each.prompt_layer - each.decode_layer) + self._latent_layers * each.latent_layer
