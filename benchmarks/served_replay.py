@@ -1,0 +1,108 @@
+"""A benchmark run replayed request by request: its lengths drawn as its harness drew them."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+from chunkcalc.arrivals import Request
+from chunkcalc.capacity import IN_FLIGHT, capacity
+from chunkcalc.closed import LARGEST_CHUNK
+from chunkcalc.lengths import draw
+from chunkcalc.load import request_overhead
+from chunkcalc.records import Workload
+from chunkcalc.replay import GAP, Replay, Scheduler, replay
+from chunkcalc.scoring.served import Served
+from chunkcalc.step import StepTimer
+
+WIDE = 1.0  # coefficient of variation of the lengths of real conversations
+SEED = 7
+
+
+def requests_of(served: Served, most: int | None = None) -> list[Request]:
+    """The requests of a run: uniform lengths, or those of conversations.
+
+    Parameters
+    ----------
+    served : the run
+    most : requests that are enough
+    """
+    run, draws = served.run, random.Random(SEED)
+    count = max(1, round(min(served.bench.requests, most or math.inf)))
+    ratio = 1.0 if run.least_ratio is None else run.least_ratio
+
+    def length(mean: float) -> int:
+        if run.wide:
+            return max(2, draw(draws, mean, WIDE))
+        longest = mean * 2 / (1 + ratio)
+        return max(2, round(draws.uniform(ratio * longest, longest)))
+
+    return [Request(0.0, length(run.prompt_tokens), length(run.output_tokens)) for _ in range(count)]
+
+
+def scheduler_of(served: Served, prompt: int) -> Scheduler:
+    """How the server composes the steps of one attention rank.
+
+    Parameters
+    ----------
+    served : the run
+    prompt : the longest [token]
+    """
+    deployment, bench = served.deployment, served.bench
+    long, answer = math.ceil(bench.prompt), max(2, math.ceil(bench.output))
+    held = Workload(prompt=long, output=answer, batch=1, context=long + answer // 2)
+    tokens = capacity(deployment, held, min(LARGEST_CHUNK, math.floor(bench.budget))).kv_tokens
+    return Scheduler(
+        budget=max(1, math.floor(max(bench.budget, prompt) if bench.whole else bench.budget)),
+        most_running=IN_FLIGHT if bench.most is None else math.floor(bench.most),
+        kv_tokens=None if tokens is None else tokens // deployment.parallelism.dp,
+        mixed=deployment.engine.composition == "mixed", whole=bench.whole,
+        interval=deployment.engine.prefill_interval, reserve=deployment.engine.name == "trtllm",
+        request_overhead=request_overhead(deployment, bench.prompt),
+    )  # fmt: skip
+
+
+def replayed(served: Served, timer: StepTimer | None = None, most: int | None = None) -> Replay:
+    """One attention rank of a closed loop from the moment that all its users send at once.
+
+    Parameters
+    ----------
+    served : the run
+    timer : of its deployment under other overheads
+    most : requests of the replica that are enough
+    """
+    ranks = served.deployment.parallelism.dp
+    requests = requests_of(served, most)[::ranks]
+    users = max(1, min(round(served.bench.users / ranks), len(requests)))
+    scheduler = scheduler_of(served, max(request.prompt for request in requests))
+    return replay(requests, (timer or served.timer).expected, scheduler, users)
+
+
+def with_overheads(served: Served, **changed: float) -> StepTimer:
+    """The timer of a deployment whose engine adds something else to its steps.
+
+    Parameters
+    ----------
+    served : the run
+    changed : fields of `records.Overheads` [s]
+    """
+    deployment = served.deployment
+    engine = replace(deployment.engine, overheads=deployment.engine.overheads._replace(**changed))
+    return StepTimer(replace(deployment, engine=engine))
+
+
+def quantile(gaps: Replay, q: float) -> float:
+    """A quantile of the gaps between two tokens of a stream [s].
+
+    Parameters
+    ----------
+    gaps : a replay
+    q : such as 0.99 [1]
+    """
+    total, seen = sum(gaps.gaps.values()), 0
+    for gap, count in sorted(gaps.gaps.items()):
+        seen += count
+        if seen >= q * total:
+            return gap * GAP
+    return 0.0

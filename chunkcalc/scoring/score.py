@@ -1,0 +1,110 @@
+"""Predictions scored against a file of measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from chunkcalc.closed import closed_loop
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.measurements import Measurements, Skipped
+from chunkcalc.scoring.errors import Summary, summary
+from chunkcalc.scoring.found import Group, Score, Scored
+from chunkcalc.scoring.healthy import exclusions
+from chunkcalc.scoring.served import Servers
+from chunkcalc.scoring.single import steps, traces
+
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
+FIELDS = ("source", "engine", "engine_version", "model", "gpu", "weights", "kv", "tp", "dp", "ep", "concurrency")
+NO_MEAN = "no mean latency was published"
+READ = "see which columns score reads: docs/accuracy.md"
+
+
+def score(measurements: Measurements, by: Sequence[str] = (), progress: Progress = iter, hardware: Any = None) -> Score:
+    """Score a file.
+
+    Parameters
+    ----------
+    measurements : what it holds
+    by : columns to group by
+    progress : wraps what is gone through, to show how far it is
+    hardware : the GPU to use instead of what a run names
+
+    Raises
+    ------
+    ChunkcalcError : an unknown column to group by; no row that could be predicted
+    """
+    for name in by:
+        if name not in FIELDS:
+            raise ChunkcalcError(f"no column '{name:.40}' to group by", "--by", f"choose from {', '.join(FIELDS)}")
+    if measurements.kind == "steps":
+        return steps(measurements, progress)
+    if measurements.kind == "traces":
+        return traces(measurements, progress)
+    return _runs(measurements, by, progress, hardware)
+
+
+def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, hardware: Any) -> Score:
+    servers, found, skipped = Servers(hardware), [], list(measurements.skipped)
+    left = {each.row: each for each in exclusions(measurements.runs)}
+    for run in progress(measurements.runs):
+        try:
+            served = servers.served(run)
+        except ChunkcalcError as error:
+            skipped.append(Skipped(run.row, f"{error.where}: {error.what}" if error.where else error.what))
+            continue
+        context = run.prompt_tokens + run.output_tokens / 2
+        out = left[run.row].of if run.row in left else ""
+        counts = tuple(
+            name for name in ("tpot", "ttft") if getattr(run, name) is not None and out not in (name, "both")
+        )
+        found.append(
+            Scored(
+                served=served, predicted=closed_loop(served.timer, served.bench), of=counts,
+                floor=served.timer.floor(0, 0, 1.0 / served.deployment.parallelism.dp, context),
+            )
+        )  # fmt: skip
+        if run.tpot is None and run.ttft is None:
+            skipped.append(Skipped(run.row, NO_MEAN))
+    if not found:
+        reason = skipped[0].reason if skipped else "it holds no rows"
+        raise ChunkcalcError(f"no row could be predicted: {reason}", "", READ)
+    predicted = {each.served.run.row for each in found}
+    medians = [each for each in found if each.served.run.tpot is None and each.served.run.ttft is None]
+    return Score(
+        kind=measurements.kind, rows=len(measurements.runs) + len(measurements.skipped),
+        scored=sum(bool(each.of) for each in found),
+        tpot=_of(found, "tpot"), ttft=_of(found, "ttft"),
+        every_tpot=_every(found, "tpot"), every_ttft=_every(found, "ttft"),
+        medians_tpot=_against(medians, "tpot"), medians_ttft=_against(medians, "ttft"),
+        excluded=tuple(each for each in sorted(left.values()) if each.row in predicted),
+        skipped=tuple(sorted(skipped)), groups=_groups(found, by), predictions=tuple(found),
+    )  # fmt: skip
+
+
+def _of(found: Iterable[Scored], name: str) -> Summary:
+    """Errors of the rows that count for a latency."""
+    return summary(ratio for each in found if name in each.of and (ratio := each.ratio(name)) is not None)
+
+
+def _every(found: Iterable[Scored], name: str) -> Summary:
+    return summary(ratio for each in found if (ratio := each.ratio(name)) is not None)
+
+
+def _against(found: Iterable[Scored], name: str) -> Summary:
+    """Predicted means against medians."""
+    pairs = [(getattr(each.predicted, name), getattr(each.served.run, f"{name}_p50")) for each in found]
+    return summary(predicted / measured for predicted, measured in pairs if measured)
+
+
+def _groups(found: Sequence[Scored], by: Sequence[str]) -> tuple[Group, ...]:
+    if not by:
+        return ()
+    held: dict[tuple[Any, ...], list[Scored]] = {}
+    for each in found:
+        held.setdefault(tuple(getattr(each.served.run, name) for name in by), []).append(each)
+    order = sorted(held, key=lambda key: tuple((value is None, str(value)) for value in key))
+    return tuple(
+        Group(key=dict(zip(by, key, strict=True)), tpot=_of(held[key], "tpot"), ttft=_of(held[key], "ttft"))
+        for key in order
+    )

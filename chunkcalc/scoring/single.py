@@ -1,0 +1,104 @@
+"""Single steps and requests of a trace, scored one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from chunkcalc.case import resolve
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.measurements import MeasuredTrace, Measurements, Skipped, StepRow
+from chunkcalc.question import Question
+from chunkcalc.records import Format, Precision
+from chunkcalc.scoring.errors import summary
+from chunkcalc.scoring.found import NONE, Score
+from chunkcalc.simulation import scheduler_for, simulate
+from chunkcalc.step import StepTimer
+
+FALLBACK_BUDGET, FALLBACK_BATCH = 2048, 256  # where a trace does not say
+Latencies = tuple[float | None, float | None]
+
+
+def steps(measurements: Measurements, progress: Any) -> Score:
+    """Single steps: kernels alone, without what an engine adds.
+
+    Parameters
+    ----------
+    measurements : the steps
+    progress : wraps what is gone through
+
+    Raises
+    ------
+    ChunkcalcError : none could be predicted
+    """
+    timers: dict[Any, StepTimer] = {}
+    ratios, skipped = [], list(measurements.skipped)
+    for row in progress(measurements.steps):
+        try:
+            timer = _step_timer(row, timers)
+        except ChunkcalcError as error:
+            skipped.append(Skipped(row.row, error.what))
+            continue
+        ratios.append(float(timer.expected(row.c, row.p, row.b, row.s)) / row.time)
+    if not ratios:
+        raise ChunkcalcError("no step could be predicted", "", "see which columns score reads: docs/accuracy.md")
+    return Score(
+        kind="steps", rows=len(measurements.steps) + len(measurements.skipped), scored=len(ratios),
+        tpot=NONE, ttft=NONE, every_tpot=NONE, every_ttft=NONE, step=summary(ratios), skipped=tuple(sorted(skipped)),
+    )  # fmt: skip
+
+
+def _step_timer(row: StepRow, timers: dict[Any, StepTimer]) -> StepTimer:
+    key = (row.gpu, row.model, row.tp, row.dtype, row.kv)
+    if key not in timers:
+        question = Question(
+            model=row.model, gpu=row.gpu, prompt=1024, output=2, tp=row.tp, weights=row.dtype, kv=row.kv, ttft=1.0
+        )
+        deployment = resolve(question).deployment
+        if row.dtype and deployment.precision.weights != row.dtype:  # a step's format is meant literally
+            plain = cast(Format, row.dtype)
+            parts = Precision(
+                weights=plain, kv=deployment.precision.kv, attention=plain, dense=plain, experts=plain, shared=plain
+            )
+            deployment = replace(deployment, precision=parts)
+        timers[key] = StepTimer(deployment, host=False)
+    return timers[key]
+
+
+def traces(measurements: Measurements, progress: Any) -> Score:
+    """Traces: every request replayed.
+
+    Parameters
+    ----------
+    measurements : the traces
+    progress : wraps what is gone through
+    """
+    tpot, ttft = [], []
+    for trace in progress(measurements.traces):
+        for predicted, measured in _replayed(trace):
+            if predicted[0] and measured[0]:
+                ttft.append(predicted[0] / measured[0])
+            if predicted[1] and measured[1]:
+                tpot.append(predicted[1] / measured[1])
+    requests = sum(len(trace.requests) for trace in measurements.traces)
+    found = {"tpot": summary(tpot), "ttft": summary(ttft), "every_tpot": summary(tpot), "every_ttft": summary(ttft)}
+    return Score(
+        kind="traces", rows=requests + len(measurements.skipped), scored=requests,
+        skipped=tuple(measurements.skipped), **found,
+    )  # fmt: skip
+
+
+def _replayed(trace: MeasuredTrace) -> Iterator[tuple[Latencies, Latencies]]:
+    """(TTFT, TPOT) predicted and measured of each request [s]."""
+    requests = [each.request for each in trace.requests]
+    question = Question(
+        model=trace.model, gpu=trace.gpu, tp=trace.tp, engine=trace.engine,
+        prompt=max(1, round(sum(each.prompt for each in requests) / len(requests))),
+        output=max(2, round(sum(each.output for each in requests) / len(requests))),
+    )  # fmt: skip
+    case = resolve(question)
+    budget, most = trace.budget or FALLBACK_BUDGET, trace.max_num_seqs or FALLBACK_BATCH
+    served = simulate(case, requests, scheduler_for(case, budget, most)).served
+    for found, each in zip(served, trace.requests, strict=True):
+        yield (found.ttft, found.tpot), (each.ttft, each.tpot)
