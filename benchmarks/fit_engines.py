@@ -13,15 +13,17 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from engine_rows import STEPS, Array, Features, Measured, measured
+from engine_rows import Measured, measured
+from engine_rows import rows as features
 from scipy.optimize import least_squares
 
-from chunkcalc.closed import Loop, Steps, first_token_time, token_time
 from chunkcalc.profiles import SCALED, data_folder
+from chunkcalc.scoring.features import Array, Features
 from chunkcalc.scoring.served import COLD
 
 ENGINES = ("vllm", "sglang", "trtllm")
@@ -29,9 +31,9 @@ MARK = "# Engines: what they add to the kernels of a step (records.Overheads). W
 FEW = 64  # users up to which other sources than the public ones are believed
 TPOT_SCALE, TTFT_SCALE = 0.08, 0.2  # errors that weigh as one
 PRIOR = 0.05  # weight of a constant's start value, per scale of the constant
-SHARES = ("launches", "narrow_expert_launches", "experts", "cache", "quantising")
 
 # Time of arithmetic on cards without measured kernels: the step of half that suits their rows best (--grid).
+EARLY = ("0.5.2", "0.5.3")  # of SGLang: on MI355X the release after them is 1.7 times faster
 ARITHMETIC = {"cdna3": 2.5, "cdna4": 2.0}
 
 
@@ -66,12 +68,12 @@ CONSTANTS: Mapping[str, Constant] = {
     "least_prompt_layer": Constant(1.5e-3, 0.5e-3, 0, 4e-3, only=("sglang",)),
     "norm_layer": Constant(20e-6, 20e-6, 0, 80e-6, only=("vllm",)),
     "sequence": Constant(3e-6, 5e-6, 0, 50e-6, fixed=True),
-    "request": Constant(10e-3, 20e-3, 0, 0.2, by="engine"),
+    "request": Constant(10e-3, 20e-3, 0, 0.2),
     "prompt_token": Constant(5e-6, 5e-6, 0, 40e-6, by="engine", only=("vllm", "sglang")),
     "launches": Constant(0.9, 0.3, 0.05, 6.0, by="group"),
     "narrow_expert_launches": Constant(0.3, 0.3, 0.1, 2.0, fixed=True),
     "experts": Constant(1.0, 0.15, 0.5, 4.0, by="group"),
-    "cache": Constant(0.95, 0.15, 0.4, 1.0),
+    "cache": Constant(1.0, 0.15, 0.4, 1.0, fixed=True),
     "quantising": Constant(0.0, 0.3, 0.0, 1.5, fixed=True),
     "cold": Constant(COLD, 0.2, 1.0, 2.0, fixed=True),
 }
@@ -94,7 +96,7 @@ class Fit:
 
     def __init__(self, rows: Sequence[Measured], constants: Mapping[str, Constant] = CONSTANTS) -> None:
         self.rows, self.constants = list(rows), dict(constants)
-        self.features = Features(self.rows)
+        self.features = Features(features(self.rows), captured=False)
         self.engine = np.array([ENGINES.index(row.served.deployment.engine.name) for row in self.rows])
         groups = [_group(row.served.deployment.hardware.arch) for row in self.rows]
         self.groups = sorted(set(groups))
@@ -104,6 +106,10 @@ class Fit:
         self.sets = np.array([" ".join(row.label) for row in self.rows])
         counts = Counter(self.sets)
         self.weight = np.array([3 / counts[label] ** 0.25 for label in self.sets])
+        self._place()
+
+    def _place(self) -> None:
+        """Where each fitted constant stands."""
         self.places: dict[str, slice] = {}
         place = 0
         for name, constant in self.constants.items():
@@ -112,6 +118,13 @@ class Fit:
                 self.places[name] = slice(place, place + size)
                 place += size
         self.size = place
+
+    def with_constants(self, constants: Mapping[str, Constant]) -> Fit:
+        """The same rows under other constants."""
+        other = copy(self)
+        other.constants = dict(constants)
+        other._place()
+        return other
 
     def start(self) -> Array:
         """The start of every fitted value, in units of its scale."""
@@ -139,30 +152,7 @@ class Fit:
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """TPOT and TTFT of every row [s]."""
-        held, rows = self.values(x), self.features
-        kernels = rows.kernels({name: held[name] for name in SHARES})
-        decode, prompt, riding, full = (kernels[:, STEPS.index(step)] for step in STEPS)
-        always = (
-            rows.layers * held["decode_layer"] + rows.experts * held["expert_layer"] + rows.norm * held["norm_layer"]
-        )
-        more = (
-            rows.layers * np.maximum(0, held["prompt_layer"] - held["decode_layer"])
-            + rows.latent * held["latent_layer"]
-        )
-        least = rows.experts * held["least_prompt_layer"]
-        beside = np.where(rows.mixed, np.maximum(rows.decoding - 1, 0), 0.0)
-
-        def step(time: Array, decodes: Array) -> Array:
-            return np.maximum(time + always + more + held["sequence"] * decodes, least)
-
-        decode = decode + always + held["sequence"] * rows.decoding
-        prompt = rows.chunks * step(prompt, beside)
-        riding = np.where(beside > 0, rows.chunks * (riding + always + held["sequence"] * beside), 0.0)
-        steps = Steps(decode, prompt, np.maximum(1e-9, prompt - riding) / rows.found, step(full, rows.half))
-        cold = np.where(rows.cold > 1, held["cold"], 1.0)
-        rest = held["request"] + held["prompt_token"] * rows.prompt
-        loop = Loop(rows.users, rows.wave, rows.output, rows.together, rows.mixed, rows.ranks, rows.poll, rest, cold)
-        return token_time(steps, loop, rows.decoding), first_token_time(steps, loop, rows.decoding)
+        return self.features.predict(self.values(x))
 
     def fit(self, chosen: Array, start: Array | None = None, rounds: int = 30, groups: Sequence[str] = FIRST) -> Array:
         """The constants that suit the chosen rows.
@@ -250,6 +240,7 @@ def chosen_rows(fit: Fit, groups: Sequence[str]) -> Array:
     told = [run.source.startswith(("inferencex", "nvidia")) or run.concurrency == 1 for run in runs]
     if groups == LATER:
         told = [each or (run.concurrency or math.inf) <= FEW for each, run in zip(told, runs, strict=True)]
+        told = [each and not run.engine_version.startswith(EARLY) for each, run in zip(told, runs, strict=True)]
     card = np.array([fit.groups[index] in groups for index in fit.group])
     return np.array(told) & card
 

@@ -12,7 +12,7 @@ from chunkcalc.closed import LARGEST_CHUNK
 from chunkcalc.lengths import draw
 from chunkcalc.load import request_overhead
 from chunkcalc.records import Workload
-from chunkcalc.replay import GAP, Replay, Scheduler, replay
+from chunkcalc.replay import GAP, Replay, Scheduler, StepTime, replay
 from chunkcalc.scoring.served import Served
 from chunkcalc.step import StepTimer
 
@@ -63,33 +63,60 @@ def scheduler_of(served: Served, prompt: int) -> Scheduler:
     )  # fmt: skip
 
 
-def replayed(served: Served, timer: StepTimer | None = None, most: int | None = None) -> Replay:
+def replayed(served: Served, step: StepTime | None = None, most: int | None = None) -> Replay:
     """One attention rank of a closed loop from the moment that all its users send at once.
 
     Parameters
     ----------
     served : the run
-    timer : of its deployment under other overheads
+    step : time of a step, in place of the deployment's own
     most : requests of the replica that are enough
     """
     ranks = served.deployment.parallelism.dp
     requests = requests_of(served, most)[::ranks]
     users = max(1, min(round(served.bench.users / ranks), len(requests)))
     scheduler = scheduler_of(served, max(request.prompt for request in requests))
-    return replay(requests, (timer or served.timer).expected, scheduler, users)
+    return replay(requests, step or served.timer.expected, scheduler, users)
 
 
-def with_overheads(served: Served, **changed: float) -> StepTimer:
-    """The timer of a deployment whose engine adds something else to its steps.
+class Variants:
+    """Steps of a deployment whose engine adds other times to its prompt steps.
 
     Parameters
     ----------
     served : the run
-    changed : fields of `records.Overheads` [s]
     """
-    deployment = served.deployment
-    engine = replace(deployment.engine, overheads=deployment.engine.overheads._replace(**changed))
-    return StepTimer(replace(deployment, engine=engine))
+
+    def __init__(self, served: Served) -> None:
+        self._deployment = deployment = served.deployment
+        engine = deployment.engine
+        self.overheads = engine.overheads
+        bare = replace(engine, overheads=engine.overheads._replace(least_prompt_layer=0.0))
+        self._timer = StepTimer(replace(deployment, engine=bare))
+        self._times: dict[tuple[float, ...], float] = {}
+        self._layers = deployment.model.layer_count
+        self._experts = sum(group.count for group in deployment.model.layers if group.ffn.kind == "moe")
+
+    def step(self, layer: float | None = None, least: float | None = None) -> StepTime:
+        """The time of a step, given the host's per layer and the least per expert layer of prompt steps.
+
+        Parameters
+        ----------
+        layer, least : `Overheads.prompt_layer` and `least_prompt_layer`; None for the engine's own [s]
+        """
+        own, decode = max(self.overheads.prompt_layer, self.overheads.decode_layer), self.overheads.decode_layer
+        more = 0.0 if layer is None else self._layers * (max(layer, decode) - own)
+        floor = self._experts * (self.overheads.least_prompt_layer if least is None else least)
+        captured = self._deployment.engine.captured
+
+        def time(c: float, p: float, b: float, s: float, prompts: float) -> float:
+            key = (c, p, b, s, prompts)
+            found = self._times.get(key)
+            if found is None:
+                found = self._times[key] = float(self._timer.expected(c, p, b, s, prompts))
+            return max(found + (more if c + b > captured else 0.0), floor) if c else found
+
+        return time
 
 
 def quantile(gaps: Replay, q: float) -> float:

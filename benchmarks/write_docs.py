@@ -1,11 +1,12 @@
 """Write the generated parts of the documentation.
 
-    python benchmarks/write_docs.py [--load] [EVIDENCE_FOLDER]
+    python benchmarks/write_docs.py [--load] [--served] [EVIDENCE_FOLDER]
 
 fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, the
 rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md and the
-traces of docs/load.md; `--load` fills the rest of docs/load.md, which takes minutes. Tests hold the
-answers to what the commands print, and the rules to the catalogue.
+traces of docs/load.md; `--load` fills the rest of docs/load.md and `--served` the tables of served
+latency in docs/accuracy.md, minutes each. Tests hold the answers to what the commands print, and the
+rules to the catalogue.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ def main(arguments: list[str]) -> None:
         arguments.remove("--load")
         path = ROOT / "docs" / "load.md"
         path.write_text(tabulated(path.read_text(), {"load": load_table.table()}))
+    served = "--served" in arguments
+    if served:
+        arguments.remove("--served")
     if arguments:
         import chunk_attention  # noqa: PLC0415 - these need the evidence folder
         import fit_kernels  # noqa: PLC0415
@@ -64,6 +68,10 @@ def main(arguments: list[str]) -> None:
             "reference steps": reference_steps.table(reference_steps.errors(folder)),
             "chunk attention": chunk_attention.table(folder),
         }
+        if served:
+            import serving_tables  # noqa: PLC0415 - takes minutes
+
+            tables |= serving_tables.tables(folder)
         path = ROOT / "docs" / "accuracy.md"
         path.write_text(tabulated(path.read_text(), tables))
         path = ROOT / "docs" / "load.md"

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from chunkcalc.records import WEIGHT_BYTES, Dense, LayerGroup, Model, Moe, Parallelism, Precision
 from chunkcalc.work import attention
 from chunkcalc.work.linear import mlp, per_layer_embedding
 from chunkcalc.work.moe import routes
 
+Kind = Literal["dense", "moe", "latent", "hybrid"]
 LONG = 2**24  # tokens: longer than any window
+
+
+def kind(model: Model) -> Kind:
+    """What sort of model it is, as far as the error of a prediction depends on it.
+
+    Parameters
+    ----------
+    model : the model
+
+    Returns
+    -------
+    `hybrid` with layers that keep a state instead of a cache, else `latent` with latent attention,
+    else `moe` with experts, else `dense`
+    """
+    mixing = {group.attention.kind for group in model.layers}
+    if mixing & {"delta", "mamba2"}:
+        return "hybrid"
+    if mixing & {"mla", "compressed"}:
+        return "latent"
+    return "moe" if any(group.ffn.kind == "moe" for group in model.layers) else "dense"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.case import decode_tokens
+from chunkcalc.counts import kind
 from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens, request_overhead
 from chunkcalc.records import Deployment, Slo, Workload
 from chunkcalc.search import Limit
@@ -66,7 +67,9 @@ class Outlook:
         widen = 0.10 if self.uncalibrated else 0.0
         if self.deployment.parallelism.tp > 1 and self.deployment.hardware.link.kind.startswith("pcie"):
             widen += 0.10
-        tpot, ttft = (band + widen for band in (self.deployment.engine.tpot_band, self.deployment.engine.ttft_band))
+        deployment = self.deployment
+        band = deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
+        tpot, ttft = (width + widen for width in band)
         return tpot, max(ttft, self.expected.queueing.error)
 
     @cached_property

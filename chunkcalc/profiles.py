@@ -18,6 +18,7 @@ from chunkcalc.records import (
     KV_BYTES,
     Absent,
     Allreduce,
+    Band,
     Compressed,
     Delta,
     Dense,
@@ -41,6 +42,7 @@ SHARED_FORMS = frozenset(
     ("elementwise", "mla_absorb", "unified_attention", "indexer", "recurrent_prefill", "recurrent_decode", "mla_sparse")
 )
 # Overheads that a profile writes in milli- or microseconds, in seconds.
+MEASURED_VENDOR = "nvidia"  # whose kernels were measured
 _MICRO = (
     "decode_layer", "prompt_layer", "expert_layer", "latent_layer", "norm_layer", "least_prompt_layer", "sequence",
     "prompt_token",
@@ -175,7 +177,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
     ----------
     data : what the file holds
     """
-    apart = ("memory", "link", "efficiency", "allreduce", "engine", "calibration", "extends")
+    apart = ("memory", "link", "efficiency", "allreduce", "engine", "bands", "calibration", "extends")
     fields = {key: value for key, value in data.items() if key not in apart}
     link = Link(**{"domain": data["link"].get("gpus_per_node", 8), **data["link"]})
     measured = _efficiencies(data.get("efficiency", {}))
@@ -203,6 +205,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         link=link,
         efficiency=efficiency,
         overheads=_overheads(data["arch"], data.get("engine", {})),
+        bands=_bands(data["vendor"], data.get("bands", {})),
         allreduce=reduces or _any_size(link),
         generic=frozenset(key for key in generic if key.split(".")[0] not in SHARED_FORMS)
         | (frozenset() if reduces else frozenset(("allreduce",))),
@@ -231,6 +234,18 @@ def _overheads(arch: str, own: Mapping[str, Mapping[str, float]]) -> dict[str, O
                 for key, value in values.items()
             }
         )
+    return found
+
+
+def _bands(vendor: str, own: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Band]]:
+    """Each engine's error bands by kind of model; wider on GPUs whose kernels were not measured."""
+    generic = _generic()["bands"]
+    least = Band(0.0, 0.0) if vendor == MEASURED_VENDOR else Band(**generic["other"]["any"])
+    found = {}
+    for name in _generic()["engine"]:
+        measured = {kind: Band(**values) for kind, values in generic[name].items()}
+        wide = {kind: Band(max(band.tpot, least.tpot), max(band.ttft, least.ttft)) for kind, band in measured.items()}
+        found[name] = wide | {kind: Band(**values) for kind, values in own.get(name, {}).items()}
     return found
 
 

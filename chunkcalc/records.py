@@ -306,6 +306,13 @@ class Overheads(NamedTuple):
     quantising: float = 1.0
 
 
+class Band(NamedTuple):
+    """Half-widths of the error that hold 80 % of measurements, as fractions: of TPOT and of TTFT [1]."""
+
+    tpot: float
+    ttft: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """What joins the GPUs of a node: bandwidth one way per GPU [byte/s], latency [s].
@@ -331,7 +338,8 @@ class Hardware:
     0 standing for any number where none was measured. `l2` is the last-level cache [byte], 0 where
     it is not known.
 
-    `overheads` are those of each engine on this GPU, by the engine's name.
+    `overheads` are those of each engine on this GPU, by the engine's name; `bands` the errors of
+    predictions, by engine and kind of model.
 
     `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
     an answer uncalibrated. `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
@@ -357,6 +365,7 @@ class Hardware:
     tdp_w: Positive | None = None
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
     overheads: Mapping[str, Overheads] = field(default_factory=dict)
+    bands: Mapping[str, Mapping[str, Band]] = field(default_factory=dict)
     allreduce: Mapping[int, Allreduce] = field(default_factory=dict)
     tile_penalty: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     generic: frozenset[str] = frozenset()
@@ -408,7 +417,6 @@ class Engine:
     memory_rule : what `memory_fraction` is a fraction of
     graphs_inside : whether that share must hold the captured CUDA graphs too
     alignment : budgets are recommended in multiples of this [token]
-    tpot_band, ttft_band : half-width of the error for 80 % of cases [1]
     """
 
     name: Literal["vllm", "sglang", "trtllm"]
@@ -424,8 +432,6 @@ class Engine:
     memory_fraction: Fraction | None = None
     graphs_inside: bool = True
     alignment: Count = 128
-    tpot_band: Positive = 0.15
-    ttft_band: Positive = 0.40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

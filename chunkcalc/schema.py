@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from chunkcalc.counts import Kind
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import check_layers, variants
 from chunkcalc.records import Model, Name, Text
@@ -91,6 +92,13 @@ class EngineTable(_Table):
     quantising: NotNegative | None = None
 
 
+class BandTable(_Table):
+    """Half-widths of the error of predictions, as fractions."""
+
+    tpot: Annotated[float, Field(gt=0, le=2)]
+    ttft: Annotated[float, Field(gt=0, le=2)]
+
+
 class Calibration(_Table):
     """Where fitted numbers of a profile come from."""
 
@@ -128,6 +136,7 @@ class HardwareFile(_Table):
     allreduce: dict[str, AllreduceTable] = {}
     tile_penalty: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = {}
     engine: dict[Literal["vllm", "sglang", "trtllm"], EngineTable] = {}
+    bands: dict[Literal["vllm", "sglang", "trtllm"], dict[Kind, BandTable]] = {}
     calibration: Calibration | None = None
 
 

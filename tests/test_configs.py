@@ -194,3 +194,12 @@ def test_the_unknown_architecture_lists_the_known_ones():
     with pytest.raises(ChunkcalcError) as caught:
         model_from_config({"model_type": "x"}, "config.json")
     assert all(name in caught.value.hint for name in FAMILIES)
+
+
+def test_a_norm_over_all_heads_is_read_from_its_type():
+    def normalises(**keys):
+        return {group.attention.norm_all for group in model_from_config({**LLAMA, **keys}, "config.json").layers}
+
+    assert normalises(qk_norm_type="per_layer") == {True}
+    assert normalises(qk_norm_type="per_head") == normalises(use_qk_norm=True) == normalises() == {False}
+    assert {group.attention.norm_all for group in load_model("minimax-m2").record.layers} == {True}

@@ -70,5 +70,15 @@ def test_pipeline_stages_overlap_chunks():
 
 def test_ttft_is_a_sawtooth_between_chunk_counts():
     prefill = Prefill(TIMERS["llama-3.1-8b"].expected, 4096, 0, 32, 2000.0)
-    assert prefill.total(2048) < prefill.total(4095)
+    assert prefill.total(2048) < prefill.total(3584)
     assert prefill.total(2047) > prefill.total(2048)
+
+
+def test_a_last_chunk_that_a_captured_graph_holds_makes_a_prompt_faster():
+    timer = TIMERS["llama-3.1-8b"]
+    overheads, layers = timer.deployment.engine.overheads, timer.deployment.model.layer_count
+    prefill = Prefill(timer.expected, 4096, 0, 32, 2000.0)
+    # 4,096 - 3,616 + 32 decodes are 512 tokens, what a graph holds; one prompt token more is too many.
+    saved = layers * (overheads.prompt_layer - overheads.decode_layer)
+    assert saved > 0
+    assert prefill.total(3615) - prefill.total(3616) == pytest.approx(saved, rel=0.05)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chunkcalc.arrivals import Request, burst, poisson
 from chunkcalc.case import Case, resolve
 from chunkcalc.lengths import variation
+from chunkcalc.load import request_overhead
 from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
 from chunkcalc.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile
@@ -93,7 +94,10 @@ def test_the_wait_diverges_where_the_steady_state_ends(engine):
 def seen(engine: str, prompt: int, budget: int, rate: float, seed: int):
     case, traffic = case_of(engine, prompt), traffic_of(engine, prompt, budget)
     scheduler = Scheduler(
-        budget=budget, most_running=4096, mixed=traffic.mixed, request_overhead=case.deployment.engine.request_overhead
+        budget=budget,
+        most_running=4096,
+        mixed=traffic.mixed,
+        request_overhead=request_overhead(case.deployment, case.workload.prompt),
     )
     found = simulate(case, poisson(rate, 2000, prompt, 300, seed), scheduler, traffic.timer)
     kept = found.served[400:]
@@ -124,7 +128,9 @@ def test_the_closed_form_agrees_with_the_replay(engine, prompt, budget, share):
 def test_users_that_wait_agree_with_the_replay():
     case, traffic = case_of("vllm"), traffic_of("vllm")
     requests = [Request(0.0, 4000, max(2, each.prompt)) for each in burst(480, 300, 1, 1, spread=0.1)]
-    scheduler = Scheduler(budget=BUDGET, most_running=4096, request_overhead=case.deployment.engine.request_overhead)
+    scheduler = Scheduler(
+        budget=BUDGET, most_running=4096, request_overhead=request_overhead(case.deployment, case.workload.prompt)
+    )
     found = simulate(case, requests, scheduler, traffic.timer, 16)
     kept = found.served[32:-16]
     tpot = sum(each.tpot for each in kept) / len(kept)
@@ -146,7 +152,9 @@ def test_prompts_of_unequal_length_have_the_tails_of_the_replay():
     C = variation(4000, 8000)
     case = case_of("vllm")
     traffic = Traffic(case.deployment, case.workload, BUDGET, C=C)
-    scheduler = Scheduler(budget=BUDGET, most_running=4096, request_overhead=case.deployment.engine.request_overhead)
+    scheduler = Scheduler(
+        budget=BUDGET, most_running=4096, request_overhead=request_overhead(case.deployment, case.workload.prompt)
+    )
     found = simulate(case, poisson(3.5, 6000, 4000, 300, 1, C), scheduler, traffic.timer)
     flow = traffic.at_rate(3.5)
     assert flow.ttft == pytest.approx(found.ttft["mean"], rel=0.12)

@@ -22,12 +22,12 @@ NORM_FUSED = "0.18.0"
 
 ENGINES = {
     # vLLM captures graphs of up to 512 tokens (cudagraph_capture_sizes), for steps with prompt tokens too.
-    "vllm": Engine(name="vllm", version="0.33.0", memory_rule="total", captured=512, tpot_band=0.15, ttft_band=0.40),
+    "vllm": Engine(name="vllm", version="0.33.0", memory_rule="total", captured=512),
     "sglang": Engine(
         name="sglang", version="0.5.23", composition="prefill_first", budget_counts_decodes=False,
-        memory_rule="total_less_reserve", tpot_band=0.25, ttft_band=0.60,
+        memory_rule="total_less_reserve",
     ),
-    "trtllm": Engine(name="trtllm", version="1.2.1", memory_rule="left", tpot_band=0.25, ttft_band=0.60),
+    "trtllm": Engine(name="trtllm", version="1.2.1", memory_rule="left"),
 }  # fmt: skip
 
 

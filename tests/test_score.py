@@ -1,0 +1,133 @@
+"""Scores: what counts, what is told, and how errors are summed up."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkcalc.closed import closed_loop
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.measurements import parse
+from chunkcalc.report import score as report
+from chunkcalc.scoring.errors import quantile, summary
+from chunkcalc.scoring.score import score
+from chunkcalc.scoring.served import Servers
+
+HEAD = "source,engine,model,gpu,weights,kv,prompt_tokens,output_tokens,concurrency,requests,tp,dp,ep,ttft_ms,tpot_ms\n"
+# Rows of InferenceMAX (SemiAnalysis), as published through ai-dynamo/aiconfigurator: Llama 70B fp8 on H100, TP4 and TP8.
+ROWS = (
+    "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,4,40,4,1,1,80,11.78\n"
+    "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,16,160,4,1,1,121,13.19\n"
+    "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,7372,921,4,40,4,1,1,453,13.27\n"
+    "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,4,40,8,1,1,70,9.11\n"
+)
+
+
+def scored(rows: str, by: tuple[str, ...] = ()):
+    """A score of rows of the table."""
+    return score(parse(HEAD + rows, "t.csv"), by)
+
+
+def test_published_rows_are_within_the_band_of_their_class():
+    found = scored(ROWS)
+    assert (found.rows, found.scored, found.tpot.n, found.ttft.n) == (4, 4, 4, 4)
+    assert found.tpot.mape < 0.11
+    assert found.ttft.mape < 0.60
+
+
+def test_a_prediction_is_the_closed_loop_of_its_row():
+    run = parse(HEAD + ROWS, "t.csv").runs[0]
+    served = Servers().served(run)
+    predicted = closed_loop(served.timer, served.bench)
+    assert scored(ROWS).predictions[0].ratio("tpot") == pytest.approx(predicted.tpot / 0.01178)
+
+
+def test_what_cannot_be_predicted_is_told_with_its_row():
+    bad = ROWS + ROWS.splitlines()[0].replace("llama-3.1-70b", "no-such-model") + "\n"
+    found = scored(bad)
+    assert [each.row for each in found.skipped] == [5]
+    assert "no-such-model" in found.skipped[0].reason
+    assert found.rows == 5 and found.scored == 4
+
+
+def test_an_excluded_row_counts_only_where_nothing_is_left_out():
+    waiting = "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,64,640,4,1,1,90000,19.5\n"
+    found = scored(ROWS + waiting)
+    assert [(each.row, each.of) for each in found.excluded] == [(5, "both")]
+    assert found.tpot.n == 4 and found.every_tpot.n == 5
+
+
+def test_a_row_below_the_floor_is_told_and_counted():
+    fast = "posted,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,4,40,4,1,1,80,1.2\n"
+    found = scored(ROWS + fast)
+    assert [each.served.run.row for each in found.predictions if each.below_floor] == [5]
+    assert found.tpot.n == 5
+    assert "faster than their hardware" in report.text(found)
+
+
+def test_groups_share_out_the_rows():
+    found = scored(ROWS, ("tp",))
+    assert [(dict(group.key), group.tpot.n) for group in found.groups] == [({"tp": 4}, 3), ({"tp": 8}, 1)]
+    with pytest.raises(ChunkcalcError, match="no column 'colour'"):
+        scored(ROWS, ("colour",))
+
+
+def test_nothing_to_predict_is_an_error():
+    with pytest.raises(ChunkcalcError, match="no row could be predicted"):
+        scored(ROWS.splitlines()[0].replace("vllm", "atom") + "\n")
+
+
+def test_steps_are_kernels_alone():
+    text = "gpu,model,tp,dtype,kv,c,p,b,s,t_ref_ms\nh100_sxm,Llama-3.1-8B,1,bfloat16,bfloat16,0,0,32,2048,8.6\n"
+    found = score(parse(text, "s.csv"))
+    assert found.kind == "steps" and found.step.n == 1
+    assert found.step.mape < 0.2
+
+
+def test_the_json_has_every_key_of_its_schema():
+    data = report.json(scored(ROWS, ("engine",)))
+    assert data["schema"] == "chunkcalc.score/1"
+    assert {"rows", "scored", "tpot", "ttft", "all", "excluded", "skipped", "groups"} <= set(data)
+    assert set(data["tpot"]) == {"n", "mape", "median", "p90", "bias"}
+    assert data["groups"][0]["key"] == {"engine": "vllm"}
+    json.dumps(data)
+
+
+def test_every_line_fits_eighty_columns():
+    assert max(map(len, report.text(scored(ROWS)).splitlines())) <= 80
+
+
+def test_the_command_scores_a_file_and_refuses_a_bad_one(tmp_path: Path):
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text(HEAD + ROWS)
+    bad.write_text("a,b\n1,2\n")
+    run = [sys.executable, "-m", "chunkcalc.cli.main", "score"]
+    done = subprocess.run([*run, str(good), "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["scored"] == 4
+    assert done.stderr == ""  # no bar in a pipe
+    failed = subprocess.run([*run, str(bad)], capture_output=True, text=True, check=False)
+    assert failed.returncode == 2 and failed.stderr.startswith("error: ") and "Traceback" not in failed.stderr
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60))
+def test_a_summary_is_what_its_words_say(ratios: list[float]):
+    found = summary(ratios)
+    off = [abs(ratio - 1) for ratio in ratios]
+    assert found.n == len(ratios)
+    assert found.mape == pytest.approx(sum(off) / len(off))
+    assert sum(each <= found.p90 for each in off) >= math.ceil(0.9 * len(off))
+    assert found.p90 in off
+    assert min(ratios) - 1 <= found.bias <= max(ratios) - 1
+
+
+def test_a_quantile_holds_its_share():
+    assert quantile([1, 2, 3, 4], 0.5) == 2
+    assert quantile([1, 2, 3, 4], 1.0) == 4
+    assert quantile([7], 0.9) == 7
