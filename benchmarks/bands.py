@@ -52,7 +52,11 @@ def block(fit: Fit) -> str:
             bare = "" if None not in pair else "  # not measured: the widest, and more"
             lines.append(f"{each} = {{ tpot = {values[0]:.2f}, ttft = {values[1]:.2f} }}{bare}")
     amd = [_width(predicted[i], measured[i], known & ~nvidia) or MOST for i in (0, 1)]
-    lines += ["", "[bands.other]  # GPUs without measured kernels: at least", f"any = {{ tpot = {amd[0]:.2f}, ttft = {amd[1]:.2f} }}"]
+    lines += [
+        "",
+        "[bands.other]  # GPUs without measured kernels: at least",
+        f"any = {{ tpot = {amd[0]:.2f}, ttft = {amd[1]:.2f} }}",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -20,7 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-from served_replay import Variants, quantile, replayed
+from served_replay import Coarse, bare, quantile, replayed
 
 from chunkcalc.arrivals import Request
 from chunkcalc.case import resolve
@@ -34,19 +34,20 @@ from chunkcalc.scoring.served import Served, Servers
 from chunkcalc.simulation import scheduler_for, simulate
 from chunkcalc.step import StepTimer
 
-FEWEST, MOST = 0.005, 0.012  # share of gaps with prompt tokens below which the percentile is a decode step, above a prompt step
+FEWEST, MOST = 0.005, 0.012  # share of gaps with prompt tokens: up to there a decode step, from there a prompt step
 LONGER = 1.03  # times the longest decode step: a gap that held prompt tokens
 FULL = 0.85  # share of a step that is full of prompts from which it counts as one
 ROUNDS = 4  # requests per user that are replayed
 SHORTEST = 16  # output tokens below which a run has too few gaps
 LAYER = (50e-6, 100e-6, 200e-6, 350e-6)
-LEAST = (0.0, 0.8e-3, 1.2e-3, 1.63e-3)
+LEAST = (0.0, 0.8e-3, 1.2e-3, 1.6e-3, 2.1e-3)
 FEW = 3  # loads of a group that is shown by itself
 UNMEASURED = frozenset(("ascend-910b",))  # no kernel of it was timed by anyone
 SWEEPS = {  # model, GPU, engine and weights of the sweeps with one chunk; the others are in chunk_sweeps.py
     "Nemotron Nano 30B FP8": {"model": "nemotron-3-nano-30b-a3b", "gpu": "b200", "engine": "vllm", "weights": "fp8"},
 }
-WAITING, ALL_AT_ONCE = "more than the prompts", "all requests at once"  # a wait for a place leaves the gaps as they are
+# A wait for a place leaves the gaps as they are.
+WAITING, ALL_AT_ONCE = "more than the prompts", "all requests at once"
 LINK = {"link": 16e9, "link_latency": 20e-6}
 
 
@@ -60,7 +61,7 @@ class Point:
     ours, ours_median : replayed
     bare : the same without anything that the engine adds to prompt steps
     longest : longest step of the closed form
-    layered, floored : replayed under each of LAYER and of LEAST
+    layered, floored : under each of LAYER and of LEAST
     rows : how many rows it stands for [1]
     """
 
@@ -103,6 +104,8 @@ def reason(run: Run, left: Mapping[int, Exclusion]) -> str | None:
     found = left.get(run.row)
     if found is not None and found.of != "ttft" and not (found.reason.startswith(WAITING) and ALL_AT_ONCE in run.note):
         return found.reason
+    if run.concurrency is None:
+        return "an open loop"
     if run.output_tokens < SHORTEST:
         return "fewer than 16 output tokens"
     typical = run.tpot_p50 or run.tpot
@@ -142,9 +145,12 @@ def points(runs: Sequence[Run]) -> tuple[list[Point], dict[str, int]]:
             except ChunkcalcError as error:
                 why = str(error).split(";")[0].split(": ", 1)[-1]
         lost[why] += 1
+    steps: dict[int, tuple[Coarse, Coarse]] = {}
     found = []
     for group in groups.values():
-        point = _point(group)
+        timer = group[0].timer
+        own = steps.setdefault(id(timer), (Coarse(timer), Coarse(bare(timer))))
+        point = _point(group, *own)
         if point is None:
             lost["no request fits beside the weights"] += len(group)
         else:
@@ -152,34 +158,42 @@ def points(runs: Sequence[Run]) -> tuple[list[Point], dict[str, int]]:
     return found, lost
 
 
-def _point(group: Sequence[Served]) -> Point | None:
-    served, variants = group[0], Variants(group[0])
-    run, most = served.run, ROUNDS * (served.run.concurrency or 1)
-    found = replayed(served, variants.step(), most)
+def _point(group: Sequence[Served], step: Coarse, alone: Coarse) -> Point | None:
+    served = group[0]
+    run, most, deployment = served.run, ROUNDS * (served.run.concurrency or 1), served.deployment
+    found = replayed(served, step, most)
     if not found.gaps:
         return None
-    ranks = served.deployment.parallelism.dp
+    ranks, overheads = deployment.parallelism.dp, deployment.engine.overheads
     users = max(1.0, min(served.bench.users / ranks, served.bench.most or served.bench.users))
     longest = 2 / (1 + (run.least_ratio if run.least_ratio is not None else 1.0))
     decode = served.timer.expected(0, 0, users, longest * (run.prompt_tokens + run.output_tokens))
     share = sum(count for gap, count in found.gaps.items() if gap * GAP > LONGER * decode) / sum(found.gaps.values())
     closed = closed_loop(served.timer, served.bench)
-    ours = quantile(found, 0.99)
+    ours, middle = quantile(found, 0.99), quantile(found, 0.5)
     kind = "decode" if share < FEWEST else "either" if share < MOST else "prompt"
-    if kind == "prompt" and ours > FULL * closed.steps.full and users > 1.5:
+    if kind == "prompt" and closed.steps and ours > FULL * closed.steps.full and users > 1.5:
         kind = "full"
+    kernels, layered, floored = ours, [], []
+    if kind in ("prompt", "full"):
+        kernels = quantile(replayed(served, alone, most), 0.99)
+        layers, groups = deployment.model.layer_count, deployment.model.layers
+        experts, mixed = sum(each.count for each in groups if each.ffn.kind == "moe"), bool(deployment.engine.captured)
+        own, floor = max(0.0, overheads.prompt_layer - overheads.decode_layer), overheads.least_prompt_layer
+        captured = mixed and not floor and ours - kernels < layers * own / 2  # too short for any host time
 
-    def under(layer: float | None, least: float | None) -> float:
-        return quantile(replayed(served, variants.step(layer, least), most), 0.99)
+        def under(layer: float, least: float) -> float:
+            """Every prompt step is as much longer; where prompts go first a decode step stands beside it."""
+            more = 0.0 if captured else layers * max(0.0, layer - overheads.decode_layer)
+            return max(kernels + more, middle + experts * least if least else 0.0)
 
-    prompts, floor = kind in ("prompt", "full"), variants.overheads.least_prompt_layer
+        layered = [under(layer, floor) for layer in LAYER]
+        floored = [under(overheads.prompt_layer, least) for least in LEAST] if floor and experts else []
     medians = [each.run.itl_p50 for each in group if each.run.itl_p50]
     return Point(
-        served=served, kind=kind, layers=served.deployment.model.layer_count,
-        median=fmean(medians) if medians else None, p99=fmean(each.run.itl_p99 or 0.0 for each in group), ours=ours,
-        ours_median=quantile(found, 0.5), bare=under(0.0, 0.0) if prompts else ours, longest=closed.longest,
-        layered=tuple(under(layer, None) for layer in LAYER) if prompts else (),
-        floored=tuple(under(None, least) for least in LEAST) if prompts and floor else (), rows=len(group),
+        served=served, kind=kind, layers=deployment.model.layer_count, median=fmean(medians) if medians else None,
+        p99=fmean(each.run.itl_p99 or 0.0 for each in group), ours=ours, ours_median=middle, bare=kernels,
+        longest=closed.longest, layered=tuple(layered), floored=tuple(floored), rows=len(group),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from chunkcalc.step import StepTimer
 
 WIDE = 1.0  # coefficient of variation of the lengths of real conversations
 SEED = 7
+CHUNK, CONTEXT = 32, 256  # prompts and contexts are timed in steps of so many tokens
 
 
 def requests_of(served: Served, most: int | None = None) -> list[Request]:
@@ -79,44 +80,41 @@ def replayed(served: Served, step: StepTime | None = None, most: int | None = No
     return replay(requests, step or served.timer.expected, scheduler, users)
 
 
-class Variants:
-    """Steps of a deployment whose engine adds other times to its prompt steps.
+class Coarse:
+    """Steps of a deployment, timed at rounded contexts and chunks so that a replay needs few of them.
 
     Parameters
     ----------
-    served : the run
+    timer : of the deployment
     """
 
-    def __init__(self, served: Served) -> None:
-        self._deployment = deployment = served.deployment
-        engine = deployment.engine
-        self.overheads = engine.overheads
-        bare = replace(engine, overheads=engine.overheads._replace(least_prompt_layer=0.0))
-        self._timer = StepTimer(replace(deployment, engine=bare))
+    def __init__(self, timer: StepTimer) -> None:
+        self._timer = timer
         self._times: dict[tuple[float, ...], float] = {}
-        self._layers = deployment.model.layer_count
-        self._experts = sum(group.count for group in deployment.model.layers if group.ffn.kind == "moe")
 
-    def step(self, layer: float | None = None, least: float | None = None) -> StepTime:
-        """The time of a step, given the host's per layer and the least per expert layer of prompt steps.
+    def __call__(self, c: float, p: float, b: float, s: float, prompts: float) -> float:
+        """The time of a step [s]."""
+        if c > CHUNK:
+            c = CHUNK * round(c / CHUNK)
+        if s > CONTEXT:
+            s = CONTEXT * round(s / CONTEXT)
+        key = (c, CHUNK * round(p / CHUNK), b, s, max(1.0, round(prompts, 1)))
+        found = self._times.get(key)
+        if found is None:
+            found = self._times[key] = float(self._timer.expected(*key))
+        return found
 
-        Parameters
-        ----------
-        layer, least : `Overheads.prompt_layer` and `least_prompt_layer`; None for the engine's own [s]
-        """
-        own, decode = max(self.overheads.prompt_layer, self.overheads.decode_layer), self.overheads.decode_layer
-        more = 0.0 if layer is None else self._layers * (max(layer, decode) - own)
-        floor = self._experts * (self.overheads.least_prompt_layer if least is None else least)
-        captured = self._deployment.engine.captured
 
-        def time(c: float, p: float, b: float, s: float, prompts: float) -> float:
-            key = (c, p, b, s, prompts)
-            found = self._times.get(key)
-            if found is None:
-                found = self._times[key] = float(self._timer.expected(c, p, b, s, prompts))
-            return max(found + (more if c + b > captured else 0.0), floor) if c else found
+def bare(timer: StepTimer) -> StepTimer:
+    """The timer of a deployment whose engine adds nothing to prompt steps beyond what it adds to decodes.
 
-        return time
+    Parameters
+    ----------
+    timer : of the deployment
+    """
+    engine = timer.deployment.engine
+    overheads = engine.overheads._replace(prompt_layer=0.0, least_prompt_layer=0.0)
+    return StepTimer(replace(timer.deployment, engine=replace(engine, overheads=overheads)))
 
 
 def quantile(gaps: Replay, q: float) -> float:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from bands import ENOUGH, HELD, KINDS, PUBLIC, left_out
+from bands import ENOUGH, HELD, PUBLIC, left_out
 from fit_engines import CONSTANTS, ENGINES, FIRST, LATER, Constant, Fit, chosen_rows, rows_of
 
 from chunkcalc.counts import kind
@@ -31,7 +31,7 @@ WORDS = {
     "decode_layer": "10 us per layer of every step",
     "prompt_layer": "200 us per layer of a prompt step",
     "expert_layer": "routing, per MoE layer",
-    "latent_layer": "TensorRT-LLM, per MLA layer of a prompt step",
+    "latent_request": "TensorRT-LLM, per MLA layer of a request",
     "least_prompt_layer": "SGLang, least host time per MoE layer of a prompt step",
     "norm_layer": "norm over all ranks before vLLM 0.18 (MiniMax)",
     "sequence": "3 us per decode and step",
@@ -178,7 +178,8 @@ def second(folder: Path) -> str:
 def _pair(errors: Summary) -> str:
     if not errors.n:
         return "0 | - | -"
-    return f"{errors.n} | {100 * (errors.mape or 0):.1f} / {100 * (errors.median or 0):.1f} | {100 * (errors.bias or 0):+.1f} %"
+    mean, middle, bias = (100 * (value or 0) for value in (errors.mape, errors.median, errors.bias))
+    return f"{errors.n} | {mean:.1f} / {middle:.1f} | {bias:+.1f} %"
 
 
 def tables(folder: Path) -> dict[str, str]:

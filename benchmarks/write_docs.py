@@ -4,8 +4,8 @@
 
 fills the worked answers of README.md (after `<!-- answer: ... -->`) by running their command, the
 rules of docs/gate.md, and, where the evidence folder is given, the tables of docs/accuracy.md and the
-traces of docs/load.md; `--load` fills the rest of docs/load.md and `--served` the tables of served
-latency in docs/accuracy.md, minutes each. Tests hold the answers to what the commands print, and the
+traces of docs/load.md; `--load` fills the rest of docs/load.md and `--served` docs/tails.md and the tables of
+served latency in docs/accuracy.md, minutes each. Tests hold the answers to what the commands print, and the
 rules to the catalogue.
 """
 
@@ -72,10 +72,26 @@ def main(arguments: list[str]) -> None:
             import serving_tables  # noqa: PLC0415 - takes minutes
 
             tables |= serving_tables.tables(folder)
+            tails_of(folder)
         path = ROOT / "docs" / "accuracy.md"
         path.write_text(tabulated(path.read_text(), tables))
         path = ROOT / "docs" / "load.md"
         path.write_text(tabulated(path.read_text(), {"traces": trace_replay.table(folder)}))
+
+
+def tails_of(folder: Path) -> None:
+    """Write docs/tails.md: everything between a `<!-- name -->` and its `<!-- end -->`."""
+    import chunk_sweeps  # noqa: PLC0415 - these need the evidence folder, and minutes
+    import longest_step  # noqa: PLC0415
+    import tails  # noqa: PLC0415
+
+    path = ROOT / "docs" / "tails.md"
+    text = path.read_text(encoding="utf-8")
+    for name, module in (("longest step", longest_step), ("tails", tails), ("chunk sweeps", chunk_sweeps)):
+        mark = f"<!-- {name} -->\n"
+        head, rest = text.split(mark)
+        text = f"{head}{mark}{module.table(folder)}\n<!-- end -->{rest.split('<!-- end -->', 1)[1]}"
+    path.write_text(text, encoding="utf-8")
 
 
 def tabulated(text: str, tables: dict[str, str]) -> str:

@@ -141,7 +141,7 @@ class Closed:
     longest : the longest step that carries prompt tokens [s]
     decoding : requests that decode at once, on the replica [1]
     waiting : users that wait for a place, in the KV cache or by the server's limit [1]
-    steps : the step times at that batch
+    steps : the step times at that batch; None where arrivals at a rate were predicted
     """
 
     ttft: float
@@ -149,7 +149,7 @@ class Closed:
     longest: float
     decoding: float
     waiting: float
-    steps: Steps
+    steps: Steps | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +188,11 @@ def step_times(timer: StepTimer, bench: Bench, decoding: float, users: float) ->
     engine = timer.deployment.engine
     mixed = engine.composition == "mixed"
     context = bench.prompt + bench.output / 2
-    room = max(1.0, bench.budget - (decoding if mixed else 0.0))
+    beside = max(0.0, decoding - 1) if mixed else 0.0
+    room = max(1.0, bench.budget - beside)
     if bench.whole:
         room = max(room, bench.prompt)
     decode = timer.expected(0, 0, decoding, context)
-    beside = max(0.0, decoding - 1) if mixed else 0.0
     # Prompts that came between two looks of the scheduler share a step.
     found = 1.0 if mixed else max(1.0, min(decoding * engine.poll_interval / bench.output, room / bench.prompt))
     if found > 1:

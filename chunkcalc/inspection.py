@@ -145,7 +145,8 @@ def _deployment(engine: str, reading: Reading, model: Model, hardware: Hardware)
         engine=engine, engine_version=reading.table.version, memory_fraction=reading.memory_fraction,
         mixed_chunk=engine == "sglang" and reading.composition == "mixed", prefill_interval=reading.interval,
     )  # fmt: skip
-    return resolve(question).deployment
+    deployment = resolve(question).deployment
+    return replace(deployment, engine=replace(deployment.engine, captured=reading.captured))
 
 
 def _value(reading: Reading, name: str) -> float | None:

@@ -85,7 +85,8 @@ def request_overhead(deployment: Deployment, prompt: float) -> float:
     time [s]
     """
     each = deployment.engine.overheads
-    return each.request + each.prompt_token * prompt
+    latent = sum(group.count for group in deployment.model.layers if group.attention.kind == "mla")
+    return each.request + each.latent_request * latent + each.prompt_token * prompt
 
 
 class Bounds(NamedTuple):

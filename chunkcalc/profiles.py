@@ -44,7 +44,7 @@ SHARED_FORMS = frozenset(
 # Overheads that a profile writes in milli- or microseconds, in seconds.
 MEASURED_VENDOR = "nvidia"  # whose kernels were measured
 _MICRO = (
-    "decode_layer", "prompt_layer", "expert_layer", "latent_layer", "norm_layer", "least_prompt_layer", "sequence",
+    "decode_layer", "prompt_layer", "expert_layer", "latent_request", "norm_layer", "least_prompt_layer", "sequence",
     "prompt_token",
 )  # fmt: skip
 SCALED = {**{f"{name}_us": 1e-6 for name in _MICRO}, "request_ms": 1e-3}

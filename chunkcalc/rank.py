@@ -22,6 +22,7 @@ SHARING = 1.5  # prompts per step from which they share steps
 # not show. Found on three setups of benchmarks/load_table.py, held on others.
 FEEDBACK, FARTHEST = 0.036, 4.3
 SPAN = 4.0  # prompts over which the marginal time of one more is taken
+LEAST_MORE = 1e-9  # of it [s]
 ROUNDS = 300  # of the moments of a chain of steps
 
 
@@ -142,7 +143,8 @@ class Rank:
         k = c / self.tokens
         many = min(k, SPAN)
         one, several = self._prompts(1, b), self._prompts(many, b)
-        more = (several - one) / (many - 1)
+        # A step that takes as long as the host needs to launch it is no longer with several prompts.
+        more = max(LEAST_MORE, (several - one) / (many - 1))
         first = one - more - (alone if self.mixed else 0.0)
         full = self._prompts(k, b)
         rho = rate * full / k

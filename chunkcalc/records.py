@@ -274,13 +274,13 @@ class Overheads(NamedTuple):
 
     decode_layer, prompt_layer : host time per layer of a captured step, and of one with prompt tokens that is not [s]
     expert_layer : routing and sorting per mixture-of-experts layer of a step [s]
-    latent_layer : host time per layer with latent attention of a step with prompt tokens [s]
     norm_layer : per layer that normalises queries and keys over the heads of all ranks [s]
     least_prompt_layer : least time per mixture-of-experts layer of a step with prompt tokens: the
         host launches kernels no faster, while the GPU computes [s]
     sequence : sampling and bookkeeping per decode of a step [s]
     request : time per request outside its steps [s]
     prompt_token : the same per prompt token: reading it, hashing, sending [s]
+    latent_request : the same per layer with latent attention [s]
     launches : share of a kernel's fixed time that is left inside a captured step [1]
     narrow_expert_launches : the same for experts in 4 bit, which run as one fused kernel [1]
     experts : time of the expert products over that of the kernels alone [1]
@@ -292,12 +292,12 @@ class Overheads(NamedTuple):
     decode_layer: float = 0.0
     prompt_layer: float = 0.0
     expert_layer: float = 0.0
-    latent_layer: float = 0.0
     norm_layer: float = 0.0
     least_prompt_layer: float = 0.0
     sequence: float = 0.0
     request: float = 0.0
     prompt_token: float = 0.0
+    latent_request: float = 0.0
     launches: float = 1.0
     narrow_expert_launches: float = 1.0
     experts: float = 1.0

@@ -78,7 +78,7 @@ class EngineTable(_Table):
     decode_layer_us: NotNegative | None = None
     prompt_layer_us: NotNegative | None = None
     expert_layer_us: NotNegative | None = None
-    latent_layer_us: NotNegative | None = None
+    latent_request_us: NotNegative | None = None
     norm_layer_us: NotNegative | None = None
     least_prompt_layer_us: NotNegative | None = None
     sequence_us: NotNegative | None = None

@@ -76,7 +76,6 @@ class StepTimer:
         groups = deployment.model.layers
         self._layers = deployment.model.layer_count
         self._expert_layers = sum(group.count for group in groups if group.ffn.kind == "moe")
-        self._latent_layers = sum(group.count for group in groups if group.attention.kind == "mla")
         spread = deployment.parallelism.tp > 1
         self._norm_layers = sum(
             group.count for group in groups if spread and getattr(group.attention, "norm_all", False)
@@ -99,7 +98,7 @@ class StepTimer:
         prompt = ops.positive(c) * ops.positive(c + b * (1 + drafts) - self.deployment.engine.captured)
         always = self._layers * each.decode_layer + self._expert_layers * each.expert_layer
         always = always + self._norm_layers * each.norm_layer + each.sequence * b
-        more = self._layers * max(0.0, each.prompt_layer - each.decode_layer) + self._latent_layers * each.latent_layer
+        more = self._layers * max(0.0, each.prompt_layer - each.decode_layer)
         return always + prompt * more
 
     def _least(self, c: Any) -> Any:

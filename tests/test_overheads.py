@@ -62,13 +62,11 @@ def test_experts_are_routed_in_their_layers_only():
     assert sparse.overhead(0, 1) == pytest.approx(58 * 2e-5), "three of 61 layers are dense"
 
 
-def test_latent_attention_costs_host_time_beside_prompts_that_are_not_captured():
-    latent, plain = (
-        timer(name, gpu="h200-sxm", captured=0, latent_layer=1e-3) for name in ("deepseek-v3", "qwen3-30b-a3b")
-    )
-    assert latent.overhead(0, 16) == 0
-    assert latent.overhead(1, 16) == pytest.approx(61 * 1e-3)
-    assert plain.overhead(1, 16) == 0
+def test_latent_attention_costs_time_once_per_request_and_none_per_step():
+    latent, plain = (timer(name, gpu="h200-sxm", latent_request=1e-3) for name in ("deepseek-v3", "qwen3-30b-a3b"))
+    assert latent.overhead(1, 16) == 0
+    assert request_overhead(latent.deployment, 1000) == pytest.approx(61 * 1e-3)
+    assert request_overhead(plain.deployment, 1000) == 0
 
 
 def test_a_norm_over_all_heads_costs_only_where_ranks_share_them():

@@ -21,7 +21,7 @@ from chunkcalc.scoring.score import score
 from chunkcalc.scoring.served import Servers
 
 HEAD = "source,engine,model,gpu,weights,kv,prompt_tokens,output_tokens,concurrency,requests,tp,dp,ep,ttft_ms,tpot_ms\n"
-# Rows of InferenceMAX (SemiAnalysis), as published through ai-dynamo/aiconfigurator: Llama 70B fp8 on H100, TP4 and TP8.
+# Rows of InferenceMAX (SemiAnalysis), as published through ai-dynamo/aiconfigurator: Llama 70B fp8 on H100.
 ROWS = (
     "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,4,40,4,1,1,80,11.78\n"
     "inferencex,vllm,llama-3.1-70b,h100-sxm,fp8,fp8,921,921,16,160,4,1,1,121,13.19\n"
@@ -131,3 +131,13 @@ def test_a_quantile_holds_its_share():
     assert quantile([1, 2, 3, 4], 0.5) == 2
     assert quantile([1, 2, 3, 4], 1.0) == 4
     assert quantile([7], 0.9) == 7
+
+
+def test_arrivals_at_a_rate_are_predicted_as_an_open_loop():
+    head = HEAD.replace("concurrency", "rate_rps")
+    row = "posted,vllm,llama-3.1-8b,h100-sxm,bf16,bf16,1024,128,{},100,1,1,1,60,9\n"
+    calm = score(parse(head + row.format(1.0), "t.csv")).predictions[0].predicted
+    busy = score(parse(head + row.format(10.0), "t.csv")).predictions[0].predicted
+    assert busy.tpot > calm.tpot and busy.ttft > calm.ttft
+    with pytest.raises(ChunkcalcError, match="more arrives than is served"):
+        score(parse(head + row.format(900.0), "t.csv"))

@@ -108,7 +108,7 @@ def test_another_profile_stands_for_the_gpu():
     ("changes", "sentence"),
     [
         ({"engine": "lmdeploy"}, "engine 'lmdeploy' is not modelled"),
-        ({"concurrency": None, "rate": 2.0}, "an open loop has no number of users"),
+        ({"concurrency": None}, "neither users nor a rate of arrivals"),
         ({"spec": True}, "speculative decoding"),
         ({"model": "no-such-model"}, "unknown model"),
         ({"gpu": "no-such-gpu"}, "unknown GPU"),

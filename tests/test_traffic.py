@@ -25,13 +25,13 @@ ENGINES = ("vllm", "sglang", "trtllm")
 
 
 @cache
-def case_of(engine: str, prompt: int = 4000, output: int = 300) -> Case:
-    return resolve(Question(model="llama-3.1-8b", gpu="h100-sxm", prompt=prompt, output=output, engine=engine))
+def case_of(engine: str, prompt: int = 4000, output: int = 300, model: str = "llama-3.1-8b") -> Case:
+    return resolve(Question(model=model, gpu="h100-sxm", prompt=prompt, output=output, engine=engine))
 
 
 @cache
-def traffic_of(engine: str, prompt: int = 4000, budget: int = BUDGET) -> Traffic:
-    case = case_of(engine, prompt)
+def traffic_of(engine: str, prompt: int = 4000, budget: int = BUDGET, model: str = "llama-3.1-8b") -> Traffic:
+    case = case_of(engine, prompt, model=model)
     return Traffic(case.deployment, case.workload, budget, StepTimer(case.deployment, 0))
 
 
@@ -91,8 +91,8 @@ def test_the_wait_diverges_where_the_steady_state_ends(engine):
         assert flow.batch == pytest.approx(flow.rate * 299 * flow.tpot, rel=0.01)
 
 
-def seen(engine: str, prompt: int, budget: int, rate: float, seed: int):
-    case, traffic = case_of(engine, prompt), traffic_of(engine, prompt, budget)
+def seen(engine: str, prompt: int, budget: int, rate: float, seed: int, model: str = "llama-3.1-8b"):
+    case, traffic = case_of(engine, prompt, model=model), traffic_of(engine, prompt, budget, model)
     scheduler = Scheduler(
         budget=budget,
         most_running=4096,
@@ -121,6 +121,24 @@ def test_the_closed_form_agrees_with_the_replay(engine, prompt, budget, share):
     flow = traffic.at_rate(rate)
     runs = [seen(engine, prompt, budget, rate, seed) for seed in (3, 4)]
     ttft, tpot = (sum(values) / 2 for values in zip(*runs, strict=True))
+    assert flow.tpot == pytest.approx(tpot, rel=0.10)
+    assert flow.ttft == pytest.approx(ttft, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "prompt", "budget"),
+    [
+        ("vllm", "llama-3.1-8b", 200, 2048),  # two prompts fit the largest graph, a third does not
+        ("vllm", "llama-3.1-8b", 350, 2048),  # one does
+        ("sglang", "qwen3-30b-a3b", 200, 4096),  # the host takes as long to launch one prompt as it does for ten
+        ("sglang", "qwen3-30b-a3b", 1000, 8192),
+    ],
+)
+def test_steps_that_jump_or_wait_for_the_host_agree_with_the_replay(engine, model, prompt, budget):
+    traffic = traffic_of(engine, prompt, budget, model)
+    rate = 0.4 * traffic.limit()
+    flow = traffic.at_rate(rate)
+    ttft, tpot = seen(engine, prompt, budget, rate, 3, model)
     assert flow.tpot == pytest.approx(tpot, rel=0.10)
     assert flow.ttft == pytest.approx(ttft, rel=0.12)
 

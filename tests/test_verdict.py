@@ -25,7 +25,7 @@ SMALL = {"model": "llama-3.1-8b", "gpu": "h100-sxm"}
 LARGE = {"model": "llama-3.1-70b", "gpu": "h100-sxm"}
 CASES = {
     "feasible": ({**SMALL, "prompt": 4000, "batch": 32, "ttft": 1.0, "tpot": 0.03}, "feasible", False),
-    "marginal": ({**SMALL, "prompt": 4000, "batch": 32, "ttft": 1.0, "tpot": 0.0195}, "marginal", False),
+    "marginal": ({**SMALL, "prompt": 4000, "batch": 32, "ttft": 1.0, "tpot": 0.018}, "marginal", False),
     "retune": (
         {**SMALL, "prompt": 4000, "batch": 16, "ttft": 1.0, "tpot": 0.03, "budget": 1408}, "retune", False,
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, parse_link
 from chunkcalc.cli.output import HOLDS, show_json
 from chunkcalc.errors import ChunkcalcError
 
@@ -28,6 +28,9 @@ def score(
     ep: int = typer.Option(None, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT),
     weights: str = typer.Option(None, help="Weight format.", rich_help_panel=DEPLOYMENT),
     kv: str = typer.Option(None, help="KV cache format.", rich_help_panel=DEPLOYMENT),
+    link: str = typer.Option(
+        None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT
+    ),
     budget: int = typer.Option(None, help="Tokens per step (SGLang: the chunk).", rich_help_panel=DEPLOYMENT),
 ) -> None:  # fmt: skip
     """Score predictions against measured runs, steps or traces: MAPE, median, p90 and bias of TPOT and TTFT.
@@ -51,7 +54,7 @@ def score(
     for sentence in found.assumed:
         print(f"note: {sentence}", file=sys.stderr)
     columns = [name.strip() for name in by.split(",") if name.strip()] if by else []
-    scored = run(found, columns, shown, own)
+    scored = run(found, columns, shown, own, parse_link(link))
     if as_json:
         show_json(report.json(scored))
     else:

@@ -21,7 +21,7 @@ UNIFIED_ARCHITECTURES = frozenset(("ada", "blackwell-rtx"))
 NORM_FUSED = "0.18.0"
 
 ENGINES = {
-    # vLLM captures graphs of up to 512 tokens (cudagraph_capture_sizes), for steps with prompt tokens too.
+    # vLLM captures graphs of up to 512 tokens, for steps with prompt tokens too, where its flags let it (graphs.py).
     "vllm": Engine(name="vllm", version="0.33.0", memory_rule="total", captured=512),
     "sglang": Engine(
         name="sglang", version="0.5.23", composition="prefill_first", budget_counts_decodes=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from chunkcalc.engines.graphs import flag
 from chunkcalc.engines.reserve import default_fraction
 from chunkcalc.engines.tables import FRACTIONS, Table, table
 from chunkcalc.records import Deployment, Workload
@@ -32,6 +33,9 @@ def flags(
     per_rank = max(1, math.ceil(workload.batch / parallelism.dp))
     if engine.name == "vllm":
         out = _vllm(deployment, found, budget, per_rank, queued)
+        # What is predicted is captured, though vLLM would not capture it for so few requests.
+        graph = flag(found, per_rank, workload.draft_tokens, min(budget, engine.captured))
+        out += _when(graph, *graph)
     elif engine.name == "sglang":
         size = (budget if engine.composition == "mixed" else chunk) * parallelism.dp
         out = _sglang(deployment, found, size, max(1, per_rank * parallelism.dp))

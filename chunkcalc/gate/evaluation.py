@@ -51,10 +51,12 @@ class Evaluation(Known):
         if seen is None or seen.deployment is None or self.settings.get("prompt") is None or self.process.disabled:
             return None
         try:
-            return resolve(self.question(batch=None))
+            found = resolve(self.question(batch=None))
         except ChunkcalcError as error:
             self.missing.append(str(error))
             return None
+        engine = replace(found.deployment.engine, captured=seen.deployment.engine.captured)
+        return replace(found, deployment=replace(found.deployment, engine=engine))
 
     def question(self, **changes: Any) -> Question:
         """The deployment and its workload as a question.

@@ -75,5 +75,5 @@ def _ratio(prefill: Evaluation, decode: Evaluation) -> Iterator[Finding]:
         at = f"at batch {decode.load.batch}"
         yield make(prefill, "W07", f"{have} prefill to {workers} decode workers {at} are {word}: the decodes "
                    f"finish {finished * workers:.3g} requests a second, a prefill worker takes "
-                   f"{processed * BUSY:.3g} at {BUSY:.0%} of its time", fix=Fix(text=f"{needed} prefill workers", flag="replicas",
-                                               value=str(needed)))  # fmt: skip
+                   f"{processed * BUSY:.3g} at {BUSY:.0%} of its time",
+                   fix=Fix(text=f"{needed} prefill workers", flag="replicas", value=str(needed)))  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from chunkcalc.measurements import Run
 from chunkcalc.report.tables import table
 from chunkcalc.scoring.errors import Summary
 from chunkcalc.scoring.found import Score, Scored
@@ -112,11 +113,15 @@ def _worst(found: Score) -> list[str]:
         run, measured = each.served.run, each.served.run.tpot or 0.0
         said = (
             f"row {run.row}: {run.model}, {run.weights or 'as shipped'}, {run.engine} on {_gpus(each)}, "
-            f"{run.concurrency} users, {run.prompt_tokens:,.0f} + {run.output_tokens:,.0f} tokens; measured "
+            f"{_load(run)}, {run.prompt_tokens:,.0f} + {run.output_tokens:,.0f} tokens; measured "
             f"{format_duration(measured)}, predicted {format_duration(each.predicted.tpot)}: {_parts(each)}"
         )
         rows += textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
     return rows
+
+
+def _load(run: Run) -> str:
+    return f"{run.rate:g} requests/s" if run.concurrency is None else f"{run.concurrency:,} users"
 
 
 def _gpus(each: Scored) -> str:

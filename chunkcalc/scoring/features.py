@@ -18,7 +18,7 @@ from chunkcalc import roofline
 from chunkcalc.closed import Loop, Steps, first_token_time, full_step, lock_step, token_time
 from chunkcalc.engines import NORM_FUSED
 from chunkcalc.engines.tables import table
-from chunkcalc.records import Deployment, Efficiency, Hardware, Kernel, Overheads
+from chunkcalc.records import Deployment, Hardware, Kernel, Overheads
 from chunkcalc.scoring.served import Served
 from chunkcalc.step import StepTimer
 
@@ -98,10 +98,10 @@ class Features:
     def _steps(self, index: int, row: Row) -> dict[str, tuple[float, ...]]:
         """(prompt tokens, decodes, cached tokens, prompts) of each kind of step; chunks merged at their mean place."""
         bench, mixed, decoding = row.served.bench, bool(self.mixed[index]), row.decoding
-        room = max(1.0, bench.budget - (decoding if mixed else 0.0))
+        beside = max(0.0, decoding - 1) if mixed else 0.0
+        room = max(1.0, bench.budget - beside)
         if bench.whole:
             room = max(room, bench.prompt)
-        beside = max(0.0, decoding - 1) if mixed else 0.0
         poll = row.served.deployment.engine.poll_interval
         found = 1.0 if mixed else max(1.0, min(decoding * poll / bench.output, room / bench.prompt))
         chunks = math.ceil(bench.prompt / room) if found == 1 else 1
@@ -109,7 +109,8 @@ class Features:
         self.chunks[index], self.found[index], self.half[index] = chunks, found, half
         self.together[index] = carried / bench.prompt
         size = bench.prompt * found / chunks
-        steps = {"decode": (0.0, decoding, 0.0, 1.0), "full": (carried, half, cached, max(1.0, carried / bench.prompt))}
+        steps: dict[str, tuple[float, ...]] = {"decode": (0.0, decoding, 0.0, 1.0)}
+        steps["full"] = (carried, half, cached, max(1.0, carried / bench.prompt))
         steps["prompt"] = (size, beside, (chunks - 1) / 2 * size, found)
         if beside:
             steps["riding"] = (0.0, beside, 0.0, 1.0)
@@ -145,7 +146,7 @@ class Features:
     def _attention(self, place: int, kernel: Kernel, hardware: Hardware, key: str) -> None:
         """Attention to the cache: its arithmetic and its traffic."""
         found = hardware.efficiency[key]
-        idle = hardware.efficiency | {key: found._replace(latency=0.0, activations=0.0, memory=1.0)}
+        idle = {**hardware.efficiency, key: found._replace(latency=0.0, activations=0.0, memory=1.0)}
         memory = kernel.bytes / (found.memory * hardware.bandwidth) * kernel.launches
         compute = roofline.seconds(kernel._replace(bytes=0.0), replace(hardware, efficiency=idle))
         self._cache.append((place, float(compute), float(memory)))
@@ -163,13 +164,14 @@ class Features:
         """
         n = self.size
         cache = np.maximum(self._compute, self._bytes / shares["cache"][self._at // len(STEPS)])
-        total = np.bincount(self._at, weights=cache, minlength=n * len(STEPS)).reshape(n, len(STEPS))
+        summed = np.bincount(self._at, weights=cache, minlength=n * len(STEPS)).reshape(n, len(STEPS))
+        total: Array = np.asarray(summed, float)
         for part, values in self.parts.items():
             if part == "arithmetic":
                 total = total + (values * (shares[part][:, None] - 1) if part in shares else 0.0)
             else:
                 total = total + values * (shares[part][:, None] if part in shares else 1.0)
-        return np.asarray(total)
+        return total
 
     def predict(self, held: Mapping[str, Array]) -> tuple[Array, Array]:
         """TPOT and TTFT of every row.
@@ -187,10 +189,7 @@ class Features:
         always = (
             self.layers * held["decode_layer"] + self.experts * held["expert_layer"] + self.norm * held["norm_layer"]
         )
-        more = (
-            self.layers * np.maximum(0, held["prompt_layer"] - held["decode_layer"])
-            + self.latent * held["latent_layer"]
-        )
+        more = self.layers * np.maximum(0, held["prompt_layer"] - held["decode_layer"])
         least = self.experts * held["least_prompt_layer"]
         beside = np.where(self.mixed, np.maximum(self.decoding - 1, 0), 0.0)
 
@@ -203,7 +202,7 @@ class Features:
         riding = np.where(beside > 0, self.chunks * (riding + always + held["sequence"] * beside), 0.0)
         steps = Steps(decode, prompt, np.maximum(1e-9, prompt - riding) / self.found, step("full", full, self.half))
         cold = np.where(self.cold > 1, held["cold"], 1.0)
-        rest = held["request"] + held["prompt_token"] * self.prompt
+        rest = held["request"] + held["latent_request"] * self.latent + held["prompt_token"] * self.prompt
         loop = Loop(self.users, self.wave, self.output, self.together, self.mixed, self.ranks, self.poll, rest, cold)
         tpot, ttft = token_time(steps, loop, self.decoding), first_token_time(steps, loop, self.decoding)
         return tpot, ttft + (self.asked / self.users - 1) * (self.output * tpot + ttft)
@@ -211,5 +210,5 @@ class Features:
 
 def _busy(kernel: Kernel, hardware: Hardware, key: str) -> float:
     """A kernel's time without launches and moves [s]."""
-    bare = hardware.efficiency | {key: hardware.efficiency[key]._replace(latency=0.0, activations=0.0)}
+    bare = {**hardware.efficiency, key: hardware.efficiency[key]._replace(latency=0.0, activations=0.0)}
     return float(roofline.seconds(kernel, replace(hardware, efficiency=bare)))

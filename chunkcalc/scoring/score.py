@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Measurements, Skipped
 from chunkcalc.scoring.errors import Summary, summary
 from chunkcalc.scoring.found import Group, Score, Scored
 from chunkcalc.scoring.healthy import exclusions
-from chunkcalc.scoring.served import Servers
+from chunkcalc.scoring.served import NO_LINK, Link, Servers, predict
 from chunkcalc.scoring.single import steps, traces
 
 Progress = Callable[[Iterable[Any]], Iterable[Any]]
@@ -20,7 +19,13 @@ NO_MEAN = "no mean latency was published"
 READ = "see which columns score reads: docs/accuracy.md"
 
 
-def score(measurements: Measurements, by: Sequence[str] = (), progress: Progress = iter, hardware: Any = None) -> Score:
+def score(
+    measurements: Measurements,
+    by: Sequence[str] = (),
+    progress: Progress = iter,
+    hardware: Any = None,
+    link: Link = NO_LINK,
+) -> Score:
     """Score a file.
 
     Parameters
@@ -29,6 +34,7 @@ def score(measurements: Measurements, by: Sequence[str] = (), progress: Progress
     by : columns to group by
     progress : wraps what is gone through, to show how far it is
     hardware : the GPU to use instead of what a run names
+    link : bandwidth one way per GPU [byte/s] and latency [s] of the link between GPUs, where it is known
 
     Raises
     ------
@@ -40,16 +46,17 @@ def score(measurements: Measurements, by: Sequence[str] = (), progress: Progress
     if measurements.kind == "steps":
         return steps(measurements, progress)
     if measurements.kind == "traces":
-        return traces(measurements, progress)
-    return _runs(measurements, by, progress, hardware)
+        return traces(measurements, progress, link)
+    return _runs(measurements, by, progress, Servers(hardware, link))
 
 
-def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, hardware: Any) -> Score:
-    servers, found, skipped = Servers(hardware), [], list(measurements.skipped)
+def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, servers: Servers) -> Score:
+    found, skipped = [], list(measurements.skipped)
     left = {each.row: each for each in exclusions(measurements.runs)}
     for run in progress(measurements.runs):
         try:
             served = servers.served(run)
+            predicted = predict(served)
         except ChunkcalcError as error:
             skipped.append(Skipped(run.row, f"{error.where}: {error.what}" if error.where else error.what))
             continue
@@ -60,7 +67,7 @@ def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, har
         )
         found.append(
             Scored(
-                served=served, predicted=closed_loop(served.timer, served.bench), of=counts,
+                served=served, predicted=predicted, of=counts,
                 floor=served.timer.floor(0, 0, 1.0 / served.deployment.parallelism.dp, context),
             )
         )  # fmt: skip
@@ -69,7 +76,7 @@ def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, har
     if not found:
         reason = skipped[0].reason if skipped else "it holds no rows"
         raise ChunkcalcError(f"no row could be predicted: {reason}", "", READ)
-    predicted = {each.served.run.row for each in found}
+    rows = {each.served.run.row for each in found}
     medians = [each for each in found if each.served.run.tpot is None and each.served.run.ttft is None]
     return Score(
         kind=measurements.kind, rows=len(measurements.runs) + len(measurements.skipped),
@@ -77,7 +84,7 @@ def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, har
         tpot=_of(found, "tpot"), ttft=_of(found, "ttft"),
         every_tpot=_every(found, "tpot"), every_ttft=_every(found, "ttft"),
         medians_tpot=_against(medians, "tpot"), medians_ttft=_against(medians, "ttft"),
-        excluded=tuple(each for each in sorted(left.values()) if each.row in predicted),
+        excluded=tuple(each for each in sorted(left.values()) if each.row in rows),
         skipped=tuple(sorted(skipped)), groups=_groups(found, by), predictions=tuple(found),
     )  # fmt: skip
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from chunkcalc.case import resolve
 from chunkcalc.catalog import load_hardware, load_model
-from chunkcalc.closed import Bench
+from chunkcalc.closed import Bench, Closed, closed_loop
 from chunkcalc.engines import ENGINES
 from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.launches import Launch, launch_for, poll_for
 from chunkcalc.measurements import Run
 from chunkcalc.question import Question
-from chunkcalc.records import Deployment
+from chunkcalc.records import Deployment, Workload
 from chunkcalc.step import StepTimer
+from chunkcalc.traffic import Traffic
 
 # Which table of defaults holds the tokens of a step, and the largest batch.
 BUDGETS = {"vllm": "max_num_batched_tokens", "sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}
@@ -28,6 +30,10 @@ REQUESTS_PER_USER = 10  # of a public run, and assumed where a file does not say
 # Runs that began without a warm-up met kernels and batch sizes for the first time in their first wave: the fit of
 # benchmarks/fit_engines.py to them. Later ones warm the server with two requests per user.
 COLD, WARM = 1.4, 1.0
+
+
+Link = tuple[float | None, float | None]
+NO_LINK: Link = (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +54,39 @@ class Served:
     launch: str
 
 
+def predict(served: Served) -> Closed:
+    """What the client of a run should see: a closed loop of users, or arrivals at a rate.
+
+    Parameters
+    ----------
+    served : the run
+
+    Raises
+    ------
+    ChunkcalcError : more arrives than is served
+    """
+    run, bench = served.run, served.bench
+    if run.concurrency is not None:
+        return closed_loop(served.timer, bench)
+    prompt, output = max(1, round(bench.prompt)), max(2, round(bench.output))
+    workload = Workload(prompt=prompt, output=output, batch=0, context=prompt + output // 2)
+    flow = Traffic(served.deployment, workload, max(1, math.floor(bench.budget)), served.timer).at_rate(run.rate or 0.0)
+    if flow is None:
+        raise ChunkcalcError(f"at {run.rate:g} requests/s more arrives than is served", "rate", "no steady state")
+    return Closed(ttft=flow.ttft, tpot=flow.tpot, longest=flow.step, decoding=flow.batch, waiting=0.0)
+
+
 class Servers:
     """Deployments of runs, each resolved once.
 
     Parameters
     ----------
     hardware : the GPU to use instead of what a run names, for a profile of one's own; None for the catalogue's
+    link : bandwidth one way per GPU [byte/s] and latency [s] of the link between GPUs, where it is known
     """
 
-    def __init__(self, hardware: Any = None) -> None:
-        self._hardware = hardware
+    def __init__(self, hardware: Any = None, link: Link = NO_LINK) -> None:
+        self._hardware, self._link = hardware, link
         self._timers: dict[tuple[Any, ...], StepTimer] = {}
 
     def served(self, run: Run) -> Served:
@@ -73,8 +102,8 @@ class Servers:
         """
         if run.engine not in ENGINES:
             raise ChunkcalcError(f"engine '{run.engine}' is not modelled", "engine", f"one of {', '.join(ENGINES)}")
-        if run.concurrency is None:
-            raise ChunkcalcError("an open loop has no number of users", "concurrency", "replay its arrivals instead")
+        if run.concurrency is None and run.rate is None:
+            raise ChunkcalcError("neither users nor a rate of arrivals", "concurrency", "add one of the columns")
         if run.spec:
             raise ChunkcalcError("speculative decoding without its acceptance", "spec", "leave such rows out")
         launch, poll = self._launch(run)
@@ -86,8 +115,8 @@ class Servers:
         budget, most = self._limits(run, launch, deployment)
         public = run.source.startswith(PUBLIC)
         bench = Bench(
-            prompt=run.prompt_tokens, output=run.output_tokens, users=run.concurrency,
-            requests=run.requests or REQUESTS_PER_USER * run.concurrency,
+            prompt=run.prompt_tokens, output=run.output_tokens, users=run.concurrency or 1,
+            requests=run.requests or REQUESTS_PER_USER * (run.concurrency or 1),
             budget=budget, most=most, whole=launch.prefill_whole,
             cold=COLD if public and not run.date else WARM,
         )  # fmt: skip
@@ -114,6 +143,7 @@ class Servers:
                 model=run.model, gpu=self._hardware or run.gpu, engine=run.engine, engine_version=version,
                 prompt=max(1, round(run.prompt_tokens)), output=max(2, round(run.output_tokens)),
                 tp=run.tp, pp=run.pp, ep=run.ep, attention_dp=run.dp, weights=run.weights, kv=kv, ttft=1.0,
+                link=self._link[0], link_latency=self._link[1],
             )  # fmt: skip
             deployment = resolve(question).deployment
             engine = replace(deployment.engine, poll_interval=poll)

@@ -13,6 +13,7 @@ from chunkcalc.question import Question
 from chunkcalc.records import Format, Precision
 from chunkcalc.scoring.errors import summary
 from chunkcalc.scoring.found import NONE, Score
+from chunkcalc.scoring.served import NO_LINK, Link
 from chunkcalc.simulation import scheduler_for, simulate
 from chunkcalc.step import StepTimer
 
@@ -66,17 +67,18 @@ def _step_timer(row: StepRow, timers: dict[Any, StepTimer]) -> StepTimer:
     return timers[key]
 
 
-def traces(measurements: Measurements, progress: Any) -> Score:
+def traces(measurements: Measurements, progress: Any, link: Link = NO_LINK) -> Score:
     """Traces: every request replayed.
 
     Parameters
     ----------
     measurements : the traces
     progress : wraps what is gone through
+    link : bandwidth and latency of the link between GPUs, where it is known [byte/s], [s]
     """
     tpot, ttft = [], []
     for trace in progress(measurements.traces):
-        for predicted, measured in _replayed(trace):
+        for predicted, measured in _replayed(trace, link):
             if predicted[0] and measured[0]:
                 ttft.append(predicted[0] / measured[0])
             if predicted[1] and measured[1]:
@@ -89,11 +91,12 @@ def traces(measurements: Measurements, progress: Any) -> Score:
     )  # fmt: skip
 
 
-def _replayed(trace: MeasuredTrace) -> Iterator[tuple[Latencies, Latencies]]:
+def _replayed(trace: MeasuredTrace, link: Link) -> Iterator[tuple[Latencies, Latencies]]:
     """(TTFT, TPOT) predicted and measured of each request [s]."""
     requests = [each.request for each in trace.requests]
     question = Question(
         model=trace.model, gpu=trace.gpu, tp=trace.tp, engine=trace.engine,
+        link=link[0] if trace.tp > 1 else None, link_latency=link[1] if trace.tp > 1 else None,
         prompt=max(1, round(sum(each.prompt for each in requests) / len(requests))),
         output=max(2, round(sum(each.output for each in requests) / len(requests))),
     )  # fmt: skip
