@@ -26,6 +26,8 @@ from chunkcalc.scoring.usable import Usable, contradictory, impossible, usable
 WORSE = 1.0  # points
 MANY = 200  # rows of the timing
 
+UNSEEN = 10  # seeds before it were looked at when the method was chosen
+
 
 def sets(folder: Path, least: int) -> Iterator[tuple[str, Hardware, list[Usable], int]]:
     """Name, GPU, usable rows and left-out ones of every set with enough of them."""
@@ -77,7 +79,7 @@ def main() -> None:
     for name, hardware, rows, out in sets(options.evidence, options.least):
         longest = max(longest, (rows, hardware), key=lambda each: len(each[0]))
         pairs, chosen = [], set()
-        for seed in range(options.splits):
+        for seed in range(UNSEEN, UNSEEN + options.splits):
             one, other = halves(rows, seed)
             for fitted, left in ((one, other), (other, one)):
                 before, after, choice = judged(fitted, left, hardware)

@@ -1,6 +1,7 @@
-"""How fast: `solve()` warm, the whole command against the bare interpreter's start, replay and fleet.
+"""How fast: `solve()` warm, the whole command against the bare interpreter's start, replay and fleet; and where the
+evidence folder is given, `score` of its public runs and `calibrate` on 200 of them.
 
-python benchmarks/speed.py
+python benchmarks/speed.py [EVIDENCE_FOLDER]
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from chunkcalc import solve
 from chunkcalc.arrivals import poisson
 from chunkcalc.case import resolve
-from chunkcalc.catalog import gpus
+from chunkcalc.catalog import gpus, load_hardware
 from chunkcalc.fleet import fleet
+from chunkcalc.measurements import read
 from chunkcalc.question import Question
+from chunkcalc.scoring.calibrate import calibrate
+from chunkcalc.scoring.score import score
+from chunkcalc.scoring.usable import usable
 from chunkcalc.simulation import scheduler_for, simulate
 
 QUESTIONS = {
@@ -71,8 +77,23 @@ def _chat() -> None:
     simulate(case, poisson(15.0, CHAT, 600, 250, 1, 0.8), scheduler_for(case, 2048, 256))
 
 
+MANY = 200  # rows of a calibration
+
+
+def _measured(folder: Path) -> None:
+    """Print the times of what needs measurements."""
+    path = folder / "serving" / "serving.csv"
+    start = time.perf_counter()
+    found = score(read(path))
+    print(f"score of {found.rows:,} rows in {time.perf_counter() - start:.1f} s")
+    base = load_hardware("b200").record
+    runs = [run for run in read(path).runs if run.gpu == "b200" and run.engine == "vllm"]
+    rows = usable(runs, base)[0][:MANY]
+    print(f"calibrate on {len(rows)} rows in {median(lambda: calibrate(rows, base), 1):.1f} s")
+
+
 def main() -> None:
-    """Print both."""
+    """Print all times."""
     medians = []
     for name, question in QUESTIONS.items():
         taken = median(lambda question=question: solve(with_remedies=False, **question), 9)  # type: ignore[misc]
@@ -85,6 +106,8 @@ def main() -> None:
     names = [(gpu.id, None) for gpu in gpus() if gpu.confidence == "A" and gpu.link.gpus_per_node >= DATA_CENTRE]
     taken = median(lambda: fleet(FLEET, names), 1)
     print(f"fleet over {len(names)} data-centre GPUs in {taken:.1f} s, {taken / len(names):.2f} s each")
+    for folder in sys.argv[1:]:
+        _measured(Path(folder))
     print(f"command {1e3 * whole:.0f} ms, bare interpreter {1e3 * bare:.0f} ms: {whole / bare:.1f} times")
 
 

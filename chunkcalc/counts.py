@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from chunkcalc.records import WEIGHT_BYTES, Dense, LayerGroup, Model, Moe, Parallelism, Precision
+from chunkcalc.records import WEIGHT_BYTES, Dense, Kind, LayerGroup, Model, Moe, Parallelism, Precision
 from chunkcalc.work import attention
 from chunkcalc.work.linear import mlp, per_layer_embedding
 from chunkcalc.work.moe import routes
 
-Kind = Literal["dense", "moe", "latent", "hybrid"]
 LONG = 2**24  # tokens: longer than any window
 
 

@@ -22,6 +22,7 @@ Text = Annotated[str, Len(1, 2000)]
 Format = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "int4_g32", "mxfp4", "nvfp4"]
 KvFormat = Literal["bf16", "fp8"]
 Part = Literal["attention", "dense", "experts", "shared"]
+Kind = Literal["dense", "moe", "latent", "hybrid"]  # of a model, as far as the error of a prediction depends on it
 
 # Bytes per weight with scales: int4 in groups of 128 or 32 (fp16 scale, packed zero point), MXFP4 in
 # blocks of 32 (8-bit scale), NVFP4 in blocks of 16 (8-bit scale); OCP MX specification 1.0.

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from chunkcalc.counts import Kind
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import check_layers, variants
-from chunkcalc.records import Model, Name, Text
+from chunkcalc.records import Kind, Model, Name, Text
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
