@@ -26,7 +26,7 @@ from chunkcalc.scoring.usable import Usable, contradictory, impossible, usable
 WORSE = 1.0  # points
 MANY = 200  # rows of the timing
 
-UNSEEN = 10  # seeds before it were looked at when the method was chosen
+UNSEEN = 20  # seeds before it were looked at when the method was chosen
 
 
 def sets(folder: Path, least: int) -> Iterator[tuple[str, Hardware, list[Usable], int]]:

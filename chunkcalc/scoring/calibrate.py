@@ -22,7 +22,8 @@ MOST_WORSE = 0.005  # by which held-out rows may get worse, with CAUTION standar
 CAUTION = 1.5
 LATENCIES_EACH = 2  # per constant, over different configurations
 LEAST_GAIN = 0.02  # of the logarithm of both errors, for more constants
-HOPELESS = 0.5  # median error beyond which the model does not describe a latency
+DESCRIBED = 0.35  # median error of held-out rows, up to which a fit says something of a latency
+HOPELESS = 0.5  # the same, beyond which rows are not those of the deployment that was named
 DIGITS = 3  # that a profile holds
 
 
@@ -151,7 +152,7 @@ def _gain(before: Array, after: Array) -> float | None:
         known = np.isfinite(old) & np.isfinite(new)
         if not known.any():
             continue
-        if np.median(new[known]) > HOPELESS:
+        if np.median(new[known]) > DESCRIBED:
             return None
         change = (new - old)[known]
         unsure = change.std(ddof=1) / len(change) ** 0.5 if len(change) > 1 else abs(float(change[0]))
