@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from chunkcalc.load import accepted_tokens, request_overhead
 from chunkcalc.prefill import Prefill, cached_tokens
@@ -109,7 +110,7 @@ class Rank:
         """A prompt takes one or several steps of its own."""
         step = self.timer.expected
         prefill = Prefill(step, self.tokens, self.cached, b, self.context, self.stages)
-        held = Prefill(step, self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
+        held = Prefill(self._within, self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
         total, count = prefill.total(c), prefill.count(c)
         full, left = divmod(self.tokens, c)
         # What is left of the last step's room goes to the next prompt.
@@ -175,6 +176,11 @@ class Rank:
             step=full if self.mixed else full + own, decode_step=own, prompt_share=1 - none, chunk=int(c),
             spread=spread,
         )  # fmt: skip
+
+    def _within(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
+        """A step whose prompt tokens leave room for its decodes, also where more decode than on average."""
+        room = max(1.0, self.budget - b * (1 + self.workload.draft_tokens)) if self.mixed else c
+        return self.timer.expected(min(c, room), p, b, s, prompts)
 
     def _prompts(self, count: float, b: float) -> float:
         """A step with so many whole prompts."""

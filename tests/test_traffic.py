@@ -143,6 +143,18 @@ def test_steps_that_jump_or_wait_for_the_host_agree_with_the_replay(engine, mode
     assert flow.ttft == pytest.approx(ttft, rel=0.12)
 
 
+@pytest.mark.parametrize("load", ["rate", "users"])
+def test_a_budget_of_one_captured_graph_never_pays_for_a_step_beyond_it(load):
+    case = case_of("vllm", 2000, 200)
+    found = []
+    for captured in (512, 100_000):
+        engine = replace(case.deployment.engine, captured=captured)
+        traffic = Traffic(replace(case.deployment, engine=engine), case.workload, 512)
+        found.append(traffic.at_rate(6.0) if load == "rate" else traffic.with_users(48))
+    assert found[0].tpot == pytest.approx(found[1].tpot)
+    assert found[0].ttft == pytest.approx(found[1].ttft)
+
+
 def test_users_that_wait_agree_with_the_replay():
     case, traffic = case_of("vllm"), traffic_of("vllm")
     requests = [Request(0.0, 4000, max(2, each.prompt)) for each in burst(480, 300, 1, 1, spread=0.1)]
