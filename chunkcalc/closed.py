@@ -15,7 +15,7 @@ from chunkcalc import ops
 from chunkcalc.capacity import capacity
 from chunkcalc.load import request_overhead
 from chunkcalc.prefill import Prefill
-from chunkcalc.records import Deployment, Workload
+from chunkcalc.records import Deployment, Engine, Workload
 from chunkcalc.step import StepTimer
 
 # A server whose cache is sized by hand keeps it whatever the chunk; beyond this one the default would shrink it.
@@ -188,13 +188,8 @@ def step_times(timer: StepTimer, bench: Bench, decoding: float, users: float) ->
     engine = timer.deployment.engine
     mixed = engine.composition == "mixed"
     context = bench.prompt + bench.output / 2
-    beside = max(0.0, decoding - 1) if mixed else 0.0
-    room = max(1.0, bench.budget - beside)
-    if bench.whole:
-        room = max(room, bench.prompt)
+    beside, room, found = prompt_room(engine, bench, decoding)
     decode = timer.expected(0, 0, decoding, context)
-    # Prompts that came between two looks of the scheduler share a step.
-    found = 1.0 if mixed else max(1.0, min(decoding * engine.poll_interval / bench.output, room / bench.prompt))
     if found > 1:
         prompt, count = timer.expected(found * bench.prompt, 0, 0.0, context, found), 1
     else:
@@ -204,6 +199,25 @@ def step_times(timer: StepTimer, bench: Bench, decoding: float, users: float) ->
     size, cached, half = full_step(bench, users, mixed=mixed)
     full = timer.expected(size, cached, half, context, max(1.0, size / bench.prompt))
     return Steps(decode, prompt, max(1e-9, prompt - riding) / found, full), size / bench.prompt
+
+
+def prompt_room(engine: Engine, bench: Bench, decoding: float) -> tuple[float, float, float]:
+    """Decodes beside a later prompt, tokens that a step has for prompts, and prompts that share it.
+
+    Parameters
+    ----------
+    engine : of the deployment
+    bench : the load
+    decoding : requests that decode at once on the rank, one of which is being prefilled [1]
+    """
+    mixed = engine.composition == "mixed"
+    beside = max(0.0, decoding - 1) if mixed else 0.0
+    room = max(1.0, bench.budget - beside)
+    if bench.whole:
+        room = max(room, bench.prompt)
+    # Prompts that came between two looks of the scheduler share a step.
+    found = 1.0 if mixed else max(1.0, min(decoding * engine.poll_interval / bench.output, room / bench.prompt))
+    return beside, room, found
 
 
 def full_step(bench: Bench, users: float, *, mixed: bool) -> tuple[float, float, float]:

@@ -6,12 +6,14 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chunkcalc.catalog import load_hardware
 from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import parse
@@ -89,6 +91,23 @@ def test_steps_are_kernels_alone():
     found = score(parse(text, "s.csv"))
     assert found.kind == "steps" and found.step.n == 1
     assert found.step.mape < 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + ROWS,
+        "gpu,model,tp,c,p,b,s,t_ref_ms\nh100-sxm,llama-3.1-8b,1,0,0,32,2048,8.6\n",
+        "gpu,model,engine,arrival_s,input,output,ttft_ms,tpot_ms\nh100-sxm,llama-3.1-8b,vllm,0,1000,100,60,8\n",
+    ],
+    ids=["runs", "steps", "traces"],
+)
+def test_a_profile_of_ones_own_predicts_every_kind_of_row(text: str):
+    shipped = load_hardware("h100-sxm").record
+    slower = replace(shipped, bandwidth=shipped.bandwidth / 2)
+    own, plain = (score(parse(text, "t.csv"), hardware=gpu) for gpu in (slower, None))
+    error = "step" if plain.kind == "steps" else "tpot"
+    assert getattr(own, error).bias > getattr(plain, error).bias + 0.1
 
 
 def test_the_json_has_every_key_of_its_schema():

@@ -42,7 +42,7 @@ def calibrate(
     budget: str = typer.Option(
         None, help="Tokens per step (SGLang: the chunk). Default: the engine's.", rich_help_panel=DEPLOYMENT
     ),
-    unit: str = typer.Option(None, help="Unit of the latencies: s or ms. Default: as named.", rich_help_panel=OUTPUT),
+    unit: str = options.LATENCY_UNIT,
     out: Path = typer.Option(..., "--out", "-o", help="The profile to write, a .toml file.", rich_help_panel=OUTPUT),
     force: bool = typer.Option(False, "--force", help="Overwrite it.", rich_help_panel=OUTPUT),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.calibration/1 on stdout.", rich_help_panel=OUTPUT),
@@ -61,8 +61,7 @@ def calibrate(
 
     base = _base(gpu)
     _check_target(out, files, force=force)
-    if unit not in (None, "s", "ms", "us"):
-        raise ChunkcalcError(f"'{unit}' is no unit", "--unit", "give s, ms or us")
+    options.check_latency_unit(unit)
     said = {
         "gpu": gpu, "engine": engine.value if engine else None, "model": model, "tp": tp, "dp": attention_dp, "ep": ep,
         "weights": weights, "kv": kv, "engine_version": engine_version,

@@ -37,6 +37,9 @@ ENGINE = typer.Option(EngineName.vllm, metavar="<name>", help="vllm, sglang or t
 DRAFT_TOKENS = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT)
 DRAFT_ACCEPTANCE = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT)
 OUTPUT_TOKENS = typer.Option(None, "--output", "--osl", help="Output tokens. Default: 512.", rich_help_panel=WORKLOAD)
+LATENCY_UNIT = typer.Option(
+    None, "--unit", help="Unit of the latencies: s, ms or us. Default: as named.", rich_help_panel=OUTPUT
+)
 PREFIX_HIT = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD)
 
 
@@ -53,3 +56,18 @@ def parse_link(value: str | None) -> tuple[float | None, float | None]:
     if comma and not latency:
         raise ChunkcalcError(f"'{value}' ends in a comma", "--link", "write for example 16GB/s,20us")
     return units.parse_rate(bandwidth, "B/s", "--link"), units.parse_duration(latency, "--link") if comma else None
+
+
+def check_latency_unit(unit: str | None) -> None:
+    """Refuse a `--unit` that is none.
+
+    Parameters
+    ----------
+    unit : as given
+
+    Raises
+    ------
+    ChunkcalcError : another unit than s, ms or us
+    """
+    if unit not in (None, "s", "ms", "us"):
+        raise ChunkcalcError(f"'{unit:.20}' is no unit", "--unit", "give s, ms or us")

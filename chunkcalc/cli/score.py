@@ -9,16 +9,16 @@ from typing import Any
 
 import typer
 
+from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, parse_link
 from chunkcalc.cli.output import HOLDS, show_json
-from chunkcalc.errors import ChunkcalcError
 
 
 def score(
     file: Path = typer.Argument(..., help="CSV table, or the result of a benchmark harness."),
     by: str = typer.Option(None, help="Columns to group by, such as model,gpu,engine.", rich_help_panel=OUTPUT),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.score/1 on stdout.", rich_help_panel=OUTPUT),
-    unit: str = typer.Option(None, help="Unit of the latencies: s or ms. Default: as named.", rich_help_panel=OUTPUT),
+    unit: str = options.LATENCY_UNIT,
     gpu: str = typer.Option(None, help="Id, product name, or a profile of your own.", rich_help_panel=DEPLOYMENT),
     model: str = typer.Option(None, help="Id or Hugging Face id.", rich_help_panel=DEPLOYMENT),
     engine: str = typer.Option(None, help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT),
@@ -43,8 +43,7 @@ def score(
     from chunkcalc.report import score as report  # noqa: PLC0415
     from chunkcalc.scoring.score import score as run  # noqa: PLC0415
 
-    if unit not in (None, "s", "ms", "us"):
-        raise ChunkcalcError(f"'{unit}' is no unit", "--unit", "give s, ms or us")
+    options.check_latency_unit(unit)
     own = gpu if gpu is not None and gpu.endswith(".toml") else None
     said: dict[str, Any] = {
         "gpu": gpu, "model": model, "engine": engine, "engine_version": engine_version, "tp": tp, "dp": attention_dp,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunkcalc import roofline
-from chunkcalc.closed import Loop, Steps, first_token_time, full_step, lock_step, token_time
+from chunkcalc.closed import Loop, Steps, first_token_time, full_step, lock_step, prompt_room, token_time
 from chunkcalc.engines import NORM_FUSED
 from chunkcalc.engines.tables import table
 from chunkcalc.records import Deployment, Hardware, Kernel, Overheads
@@ -98,12 +98,7 @@ class Features:
     def _steps(self, index: int, row: Row) -> dict[str, tuple[float, ...]]:
         """(prompt tokens, decodes, cached tokens, prompts) of each kind of step; chunks merged at their mean place."""
         bench, mixed, decoding = row.served.bench, bool(self.mixed[index]), row.decoding
-        beside = max(0.0, decoding - 1) if mixed else 0.0
-        room = max(1.0, bench.budget - beside)
-        if bench.whole:
-            room = max(room, bench.prompt)
-        poll = row.served.deployment.engine.poll_interval
-        found = 1.0 if mixed else max(1.0, min(decoding * poll / bench.output, room / bench.prompt))
+        beside, room, found = prompt_room(row.served.deployment.engine, bench, decoding)
         chunks = math.ceil(bench.prompt / room) if found == 1 else 1
         carried, cached, half = full_step(bench, row.users, mixed=mixed)
         self.chunks[index], self.found[index], self.half[index] = chunks, found, half

@@ -11,12 +11,11 @@ from chunkcalc.scoring.errors import Summary, summary
 from chunkcalc.scoring.found import Group, Score, Scored
 from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import NO_LINK, Link, Servers, predict
-from chunkcalc.scoring.single import steps, traces
+from chunkcalc.scoring.single import READ, steps, traces
 
 Progress = Callable[[Iterable[Any]], Iterable[Any]]
 FIELDS = ("source", "engine", "engine_version", "model", "gpu", "weights", "kv", "tp", "dp", "ep", "concurrency")
 NO_MEAN = "no mean latency was published"
-READ = "see which columns score reads: docs/accuracy.md"
 
 
 def score(
@@ -44,9 +43,9 @@ def score(
         if name not in FIELDS:
             raise ChunkcalcError(f"no column '{name:.40}' to group by", "--by", f"choose from {', '.join(FIELDS)}")
     if measurements.kind == "steps":
-        return steps(measurements, progress)
+        return steps(measurements, progress, hardware)
     if measurements.kind == "traces":
-        return traces(measurements, progress, link)
+        return traces(measurements, progress, hardware, link)
     return _runs(measurements, by, progress, Servers(hardware, link))
 
 

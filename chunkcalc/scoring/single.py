@@ -17,17 +17,19 @@ from chunkcalc.scoring.served import NO_LINK, Link
 from chunkcalc.simulation import scheduler_for, simulate
 from chunkcalc.step import StepTimer
 
+READ = "see which columns score reads: docs/accuracy.md"
 FALLBACK_BUDGET, FALLBACK_BATCH = 2048, 256  # where a trace does not say
 Latencies = tuple[float | None, float | None]
 
 
-def steps(measurements: Measurements, progress: Any) -> Score:
+def steps(measurements: Measurements, progress: Any, hardware: Any = None) -> Score:
     """Single steps: kernels alone, without what an engine adds.
 
     Parameters
     ----------
     measurements : the steps
     progress : wraps what is gone through
+    hardware : the GPU to use instead of what a step names
 
     Raises
     ------
@@ -37,25 +39,27 @@ def steps(measurements: Measurements, progress: Any) -> Score:
     ratios, skipped = [], list(measurements.skipped)
     for row in progress(measurements.steps):
         try:
-            timer = _step_timer(row, timers)
+            timer = _step_timer(row, timers, hardware)
         except ChunkcalcError as error:
             skipped.append(Skipped(row.row, error.what))
             continue
         ratios.append(float(timer.expected(row.c, row.p, row.b, row.s)) / row.time)
     if not ratios:
-        raise ChunkcalcError("no step could be predicted", "", "see which columns score reads: docs/accuracy.md")
+        reason = f": {skipped[0].reason}" if skipped else ""
+        raise ChunkcalcError(f"no step could be predicted{reason}", "", READ)
     return Score(
         kind="steps", rows=len(measurements.steps) + len(measurements.skipped), scored=len(ratios),
         tpot=NONE, ttft=NONE, every_tpot=NONE, every_ttft=NONE, step=summary(ratios), skipped=tuple(sorted(skipped)),
     )  # fmt: skip
 
 
-def _step_timer(row: StepRow, timers: dict[Any, StepTimer]) -> StepTimer:
+def _step_timer(row: StepRow, timers: dict[Any, StepTimer], hardware: Any) -> StepTimer:
     key = (row.gpu, row.model, row.tp, row.dtype, row.kv)
     if key not in timers:
         question = Question(
-            model=row.model, gpu=row.gpu, prompt=1024, output=2, tp=row.tp, weights=row.dtype, kv=row.kv, ttft=1.0
-        )
+            model=row.model, gpu=hardware or row.gpu, prompt=1024, output=2, tp=row.tp, weights=row.dtype, kv=row.kv,
+            ttft=1.0,
+        )  # fmt: skip
         deployment = resolve(question).deployment
         if row.dtype and deployment.precision.weights != row.dtype:  # a step's format is meant literally
             plain = cast(Format, row.dtype)
@@ -67,18 +71,19 @@ def _step_timer(row: StepRow, timers: dict[Any, StepTimer]) -> StepTimer:
     return timers[key]
 
 
-def traces(measurements: Measurements, progress: Any, link: Link = NO_LINK) -> Score:
+def traces(measurements: Measurements, progress: Any, hardware: Any = None, link: Link = NO_LINK) -> Score:
     """Traces: every request replayed.
 
     Parameters
     ----------
     measurements : the traces
     progress : wraps what is gone through
+    hardware : the GPU to use instead of what a trace names
     link : bandwidth and latency of the link between GPUs, where it is known [byte/s], [s]
     """
     tpot, ttft = [], []
     for trace in progress(measurements.traces):
-        for predicted, measured in _replayed(trace, link):
+        for predicted, measured in _replayed(trace, hardware, link):
             if predicted[0] and measured[0]:
                 ttft.append(predicted[0] / measured[0])
             if predicted[1] and measured[1]:
@@ -91,11 +96,11 @@ def traces(measurements: Measurements, progress: Any, link: Link = NO_LINK) -> S
     )  # fmt: skip
 
 
-def _replayed(trace: MeasuredTrace, link: Link) -> Iterator[tuple[Latencies, Latencies]]:
+def _replayed(trace: MeasuredTrace, hardware: Any, link: Link) -> Iterator[tuple[Latencies, Latencies]]:
     """(TTFT, TPOT) predicted and measured of each request [s]."""
     requests = [each.request for each in trace.requests]
     question = Question(
-        model=trace.model, gpu=trace.gpu, tp=trace.tp, engine=trace.engine,
+        model=trace.model, gpu=hardware or trace.gpu, tp=trace.tp, engine=trace.engine,
         link=link[0] if trace.tp > 1 else None, link_latency=link[1] if trace.tp > 1 else None,
         prompt=max(1, round(sum(each.prompt for each in requests) / len(requests))),
         output=max(2, round(sum(each.output for each in requests) / len(requests))),
