@@ -2,7 +2,9 @@
 
     python benchmarks/bands.py ../shared/evidence [--write]
 
-A class is an engine and a kind of model. One with too few rows takes the widest of its engine, and more.
+A class is an engine and a kind of model. One with too few rows takes the widest of its engine, and more. The longest
+gap between two tokens has a band of its engine: over the loads whose 99th percentile of the gap is a prompt step
+(longest_step.py).
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from fit_engines import ENGINES, FIRST, LATER, MARK, Fit, chosen_rows, rows_of
+from longest_step import points, sweep_runs
 
 from chunkcalc.counts import kind
+from chunkcalc.measurements import read
 from chunkcalc.profiles import data_folder
 
 HELD = 0.8  # share of rows that a band holds
@@ -34,7 +38,20 @@ def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.where(np.isfinite(out), out, rest) for out, rest in zip((tpot, ttft), after, strict=True))  # type: ignore[return-value]
 
 
-def block(fit: Fit) -> str:
+def gaps(evidence: Path) -> dict[str, float]:
+    """The band of the longest gap, by engine."""
+    found, _ = points(read(evidence / "serving" / "serving2.csv").runs)
+    swept, _ = points(sweep_runs(evidence))
+    off: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    for point in found + swept:
+        if point.kind in ("prompt", "full"):
+            off[point.served.run.engine].append(abs(point.ours / point.p99 - 1))
+    widths = {engine: _rounded(float(np.quantile(each, HELD))) for engine, each in off.items() if len(each) >= ENOUGH}
+    widest = min(MOST, max(widths.values()) + BEYOND)
+    return {engine: widths.get(engine, widest) for engine in ENGINES}
+
+
+def block(fit: Fit, gap: dict[str, float]) -> str:
     """The bands as tables of a profile."""
     predicted = left_out(fit)
     measured = (fit.tpot, fit.ttft)
@@ -50,7 +67,9 @@ def block(fit: Fit) -> str:
         for each, pair in found.items():
             values = [value if value is not None else min(MOST, widest[i] + BEYOND) for i, value in enumerate(pair)]
             bare = "" if None not in pair else "  # not measured: the widest, and more"
-            lines.append(f"{each} = {{ tpot = {values[0]:.2f}, ttft = {values[1]:.2f} }}{bare}")
+            lines.append(
+                f"{each} = {{ tpot = {values[0]:.2f}, ttft = {values[1]:.2f}, gap = {gap[engine]:.2f} }}{bare}"
+            )
     amd = [_width(predicted[i], measured[i], known & ~nvidia) or MOST for i in (0, 1)]
     lines += [
         "",
@@ -65,6 +84,10 @@ def _width(predicted: np.ndarray, measured: np.ndarray, rows: np.ndarray) -> flo
     if held.sum() < ENOUGH:
         return None
     width = float(np.quantile(np.abs(predicted[held] / measured[held] - 1), HELD))
+    return _rounded(width)
+
+
+def _rounded(width: float) -> float:
     return min(MOST, max(LEAST, math.ceil(100 * width) / 100))
 
 
@@ -74,7 +97,7 @@ def main() -> None:
     parser.add_argument("evidence", type=Path)
     parser.add_argument("--write", action="store_true", help="into hardware_profiles/generic.toml")
     options = parser.parse_args()
-    text = block(rows_of(options.evidence / "serving"))
+    text = block(rows_of(options.evidence / "serving"), gaps(options.evidence))
     print(text)
     if options.write:
         path = data_folder("hardware_profiles") / "generic.toml"

@@ -42,7 +42,7 @@ class Constant:
     """A constant of the fit.
 
     start, scale, low, high : where it starts, by how much it is expected to move, its physical range
-    by : what it differs by: each `engine`, each `group` of architectures, or nothing
+    by : what it differs by: each `engine`, each `group` of architectures, each `family` of groups, or nothing
     only : engines that have it; the others hold zero
     fixed : not fitted
     """
@@ -74,7 +74,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "prompt_token": Constant(5e-6, 5e-6, 0, 40e-6, by="engine", only=("vllm", "sglang")),
     "launches": Constant(0.9, 0.3, 0.05, 6.0, by="group"),
     "narrow_expert_launches": Constant(0.3, 0.3, 0.1, 2.0, fixed=True),
-    "experts": Constant(1.0, 0.15, 0.5, 4.0, by="group"),
+    "experts": Constant(1.0, 0.15, 0.5, 4.0, by="family"),
     "cache": Constant(1.0, 0.15, 0.4, 1.0, fixed=True),
     "quantising": Constant(0.0, 0.3, 0.0, 1.5, fixed=True),
     "cold": Constant(COLD, 0.2, 1.0, 2.0, fixed=True),
@@ -82,15 +82,20 @@ CONSTANTS: Mapping[str, Constant] = {
 GROUPS = {
     "blackwell-ultra": "blackwell",
     "blackwell-rtx": "blackwell",
-    "ampere": "hopper",
     "ada": "hopper",
 }  # architectures that share their constants
-FIRST, LATER = ("hopper", "blackwell"), ("cdna3", "cdna4")  # what is fitted first, and on top of it
+FAMILIES = {"ampere": "hopper"}  # groups with too few rows to tell all of theirs
+BY_GROUP = ("group", "family")
+FIRST, LATER = ("ampere", "hopper", "blackwell"), ("cdna3", "cdna4")  # what is fitted first, and on top of it
 
 
 def _group(arch: str) -> str:
     found = GROUPS.get(arch, arch)
     return found if found in FIRST + LATER else "other"
+
+
+def _family(group: str) -> str:
+    return FAMILIES.get(group, group)
 
 
 class Fit:
@@ -103,6 +108,7 @@ class Fit:
         groups = [_group(row.served.deployment.hardware.arch) for row in self.rows]
         self.groups = sorted(set(groups))
         self.group = np.array([self.groups.index(group) for group in groups])
+        self.family = np.array([self.groups.index(_family(group)) for group in groups])
         self.tpot = np.array([row.tpot or np.nan for row in self.rows])
         self.ttft = np.array([row.ttft or np.nan for row in self.rows])
         self.sets = np.array([" ".join(row.label) for row in self.rows])
@@ -116,7 +122,7 @@ class Fit:
         place = 0
         for name, constant in self.constants.items():
             if not constant.fixed:
-                size = {"engine": len(ENGINES), "group": len(self.groups)}.get(constant.by, 1)
+                size = {"engine": len(ENGINES), **dict.fromkeys(BY_GROUP, len(self.groups))}.get(constant.by, 1)
                 self.places[name] = slice(place, place + size)
                 place += size
         self.size = place
@@ -143,11 +149,8 @@ class Fit:
                 found = np.full(len(self.rows), constant.start)
             else:
                 held = x[self.places[name]] * constant.scale
-                found = (
-                    held[self.engine if constant.by == "engine" else self.group]
-                    if constant.by
-                    else np.full(len(self.rows), held[0])
-                )
+                which = {"engine": self.engine, "group": self.group, "family": self.family}
+                found = held[which[constant.by]] if constant.by else np.full(len(self.rows), held[0])
             having = np.isin(self.engine, [ENGINES.index(name) for name in constant.only])
             out[name] = np.where(having, found, 0.0)
         return out
@@ -164,7 +167,7 @@ class Fit:
         first = self.start() if start is None else start.copy()
         free = np.ones(self.size, bool) if groups == FIRST else np.zeros(self.size, bool)
         for name, place in self.places.items():
-            if self.constants[name].by == "group":
+            if self.constants[name].by in BY_GROUP:
                 free[place] = [group in groups for group in self.groups]
         low, high = np.zeros(self.size), np.zeros(self.size)
         for name, place in self.places.items():
@@ -208,7 +211,7 @@ class Fit:
         for name, place in self.places.items():
             constant = self.constants[name]
             held = x[place] * constant.scale
-            names = {"engine": ENGINES, "group": self.groups}.get(constant.by, ("all",))
+            names = {"engine": ENGINES, **dict.fromkeys(BY_GROUP, self.groups)}.get(constant.by, ("all",))
             told = []
             for each, value in zip(names, held, strict=True):
                 if constant.by == "engine" and each not in constant.only:
@@ -253,7 +256,7 @@ def block(fit: Fit, x: Array) -> str:
     for index, engine in enumerate(ENGINES):
         lines += ["", f"[engine.{engine}]"]
         for name, constant in fit.constants.items():
-            if name == "cold" or engine not in constant.only or constant.by == "group":
+            if name == "cold" or engine not in constant.only or constant.by in BY_GROUP:
                 continue
             held = (
                 constant.start
@@ -262,15 +265,16 @@ def block(fit: Fit, x: Array) -> str:
             )
             lines.append(_line(name, float(held)))
         lines += [
-            _line(name, float(constant.start)) for name, constant in fit.constants.items() if constant.by == "group"
+            _line(name, float(constant.start)) for name, constant in fit.constants.items() if constant.by in BY_GROUP
         ]
         for group in (*FIRST, *LATER):
             lines += ["", f"[engine.{engine}.{group}]"]
             if group in ARITHMETIC:
                 lines.append(_line("arithmetic", ARITHMETIC[group]))
             for name, constant in fit.constants.items():
-                if constant.by == "group":
-                    lines.append(_line(name, float((x[fit.places[name]] * constant.scale)[fit.groups.index(group)])))
+                if constant.by in BY_GROUP:
+                    of = _family(group) if constant.by == "family" else group
+                    lines.append(_line(name, float((x[fit.places[name]] * constant.scale)[fit.groups.index(of)])))
     return "\n".join(lines) + "\n"
 
 

@@ -122,7 +122,7 @@ class Answer:
     prompt_tokens : of a prompt, without what the prefix cache holds [token]
     load : where a rate or users were asked for
     judged_tpot_s : what the TPOT limit judges [s]
-    tpot_error, ttft_error : half-width of the error for 80 % of cases [1]
+    tpot_error, ttft_error, itl_error : half-width of the error for 80 % of cases [1]
     knee : tokens per step at which the linear layers turn compute-bound [token]
     """
 
@@ -148,6 +148,7 @@ class Answer:
     judged_tpot_s: float | None
     tpot_error: float
     ttft_error: float
+    itl_error: float
     step: Step
     knee: float | None
     chunking: Chunking

@@ -169,7 +169,7 @@ def largest_step(deployment: Deployment, workload: Workload, c: float) -> tuple[
     parallelism = deployment.parallelism
     decodes = workload.batch / (parallelism.dp * parallelism.pp) * (1 + workload.draft_tokens)
     mixed = deployment.engine.composition == "mixed"
-    return (c + decodes if mixed else max(c, decodes)), decodes + 1
+    return (c + decodes if mixed else ops.maximum(c, decodes)), decodes + 1
 
 
 def capacity(deployment: Deployment, workload: Workload, c: float) -> Capacity:

@@ -8,6 +8,7 @@ arithmetic on step times, so it takes numbers and arrays alike; `replay.py` is i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ class Loop(NamedTuple):
     poll : decode steps between two looks for new requests [1]
     rest : time of a request outside its steps [s]
     cold : time of the first wave over that of a warm server [1]
+    answers : lengths of the answers over their mean, each as likely; 1 where all are alike [1]
     """
 
     users: Any
@@ -62,6 +64,7 @@ class Loop(NamedTuple):
     poll: Any
     rest: Any
     cold: Any = 1.0
+    answers: Sequence[Any] = (1.0,)
 
 
 def token_time(steps: Steps, loop: Loop, decoding: Any) -> Any:
@@ -69,7 +72,8 @@ def token_time(steps: Steps, loop: Loop, decoding: Any) -> Any:
 
     Every token takes the decode step. In a steady state each of the others brings a prompt per
     answer; a request of the first wave decodes while half of the wave's prompts still come. Where
-    decodes ride along a token takes a full step at most.
+    decodes ride along a token takes a full step at most. The mean runs over requests, so short
+    answers, whose few tokens all meet the wave, weigh as much as long ones.
 
     Parameters
     ----------
@@ -84,8 +88,10 @@ def token_time(steps: Steps, loop: Loop, decoding: Any) -> Any:
     steady = steps.decode + _added(steps, loop, decoding)
     steady = ops.where(loop.mixed, ops.minimum(steady, ops.maximum(steps.full, steps.decode)), steady)
     behind = (loop.users - 1) / loop.together / 2  # full steps that come after a request's own
-    riding = ops.minimum(loop.output, behind) * ops.maximum(0.0, steps.full - steps.decode)
-    first = steps.decode + ops.where(loop.mixed, riding, behind * steps.full) / loop.output
+    longer = ops.maximum(0.0, steps.full - steps.decode)
+    lengths = [ops.maximum(1.0, loop.output * part) for part in loop.answers]
+    met = [ops.where(loop.mixed, ops.minimum(own, behind) * longer, behind * steps.full) / own for own in lengths]
+    first = steps.decode + sum(met) / len(met)
     return loop.wave * first + (1 - loop.wave) * steady
 
 
@@ -163,6 +169,7 @@ class Bench:
     most : requests that the server runs at once on a rank; None for what the KV cache holds [1]
     whole : a prompt is never cut
     cold : time of the first wave over that of a warm server [1]
+    answers : lengths of the answers over their mean, each as likely [1]
     """
 
     prompt: float
@@ -173,6 +180,7 @@ class Bench:
     most: float | None = None
     whole: bool = False
     cold: float = 1.0
+    answers: tuple[float, ...] = (1.0,)
 
 
 def step_times(timer: StepTimer, bench: Bench, decoding: float, users: float) -> tuple[Steps, float]:
@@ -257,6 +265,7 @@ def closed_loop(timer: StepTimer, bench: Bench) -> Closed:
         loop = Loop(
             users, min(1.0, users * ranks / max(1.0, bench.requests)), bench.output, together,
             deployment.engine.composition == "mixed", together_steps, deployment.engine.poll_interval, rest, bench.cold,
+            bench.answers,
         )  # fmt: skip
         tpot, ttft = token_time(steps, loop, decoding), first_token_time(steps, loop, decoding)
         stay = bench.output * tpot

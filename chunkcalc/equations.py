@@ -285,8 +285,7 @@ def optimal_chunk_with_attention(
     -------
     optimal chunk [token]
     """
-    half = a / 2
     linear = 2 * W_lin + a * (p + 0.5) - I_star * kappa
     constant = 2 * W_lin * b + head_flops + a * b * s
     constant = constant - I_star * (weight_traffic + kappa * (b * s + p))
-    return (-linear + (linear**2 - 4 * half * constant) ** 0.5) / (2 * half)
+    return (-linear + (linear**2 - 2 * a * constant) ** 0.5) / a

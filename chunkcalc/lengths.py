@@ -70,15 +70,16 @@ def draw(draws: Random, mean: float, C: float) -> int:
 
 
 @cache
-def parts(C: float) -> list[float]:
+def parts(C: float, count: int = PARTS) -> list[float]:
     """Lengths of equal weight, in parts of their mean.
 
     Parameters
     ----------
     C : coefficient of variation [1]
+    count : how many [1]
     """
     from statistics import NormalDist  # noqa: PLC0415 - 10 ms that a lone step needs not
 
     sigma = deviation(C)
     normal = NormalDist(-sigma * sigma / 2, sigma)
-    return [math.exp(normal.inv_cdf((index + 0.5) / PARTS)) for index in range(PARTS)]
+    return [math.exp(normal.inv_cdf((index + 0.5) / count)) for index in range(count)]

@@ -8,9 +8,11 @@ lower and upper bound over a range of chunks, which is what the exact search in 
 from __future__ import annotations
 
 import math
+import sys
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from chunkcalc import ops
 from chunkcalc.prefill import Prefill, StepTime, cached_tokens
 from chunkcalc.records import Deployment, Parallelism, Workload
 
@@ -52,7 +54,7 @@ def requests_per_step(b: float, A: float, o: float) -> float:
     -------
     requests per step [1]
     """
-    return b * A / (o - 1) if o > 1 else (math.inf if b else 0.0)
+    return b * A / (o - 1) if o != 1 else (math.inf if b else 0.0)
 
 
 def balance_chunk(b: float, A: float, s_eff: float, o: float) -> float:
@@ -135,11 +137,12 @@ class Service:
         self.step, self.mixed, self.accepted = step, mixed, accepted
         self.request_overhead, self.queueing = request_overhead, queueing
         share = workload.batch / (parallelism.dp * parallelism.pp)
-        self.b = float(math.ceil(share)) if whole else share
-        self.s = float(workload.context)
+        self.b = ops.ceil(share) * 1.0 if whole else share
+        self.s = workload.context * 1.0
         cached = cached_tokens(workload.prompt, workload.prefix_hit)
         tokens = workload.prompt - cached
-        self.interval = interval if self.b and not mixed else 0
+        self._decodes = not isinstance(share, (int, float)) or share > 0
+        self.interval = interval if self._decodes and not mixed else 0
         between = self.interval * self.decode_step if self.interval else 0.0
         self.prefill = Prefill(step, tokens, cached, self.b if mixed else 0.0, self.s, parallelism.pp, between)
         self._serial = self.prefill.serial()
@@ -149,7 +152,7 @@ class Service:
     @cached_property
     def decode_step(self) -> float:
         """A step without prompt tokens [s]; zero when nothing decodes."""
-        return self.step(0, 0, self.b, self.s) if self.b else 0.0
+        return self.step(0, 0, self.b, self.s) if self._decodes else 0.0
 
     def ttft(self, c: int) -> float:
         """Time to first token, with the queueing that was given.
@@ -190,13 +193,14 @@ class Service:
         -------
         time per prompt [s]
         """
-        together = self._together(c)
-        if together <= 1:
-            return self._serial.total(c)
-        return self._batch_step(together) / together
+        together, alone = self._together(c), self._serial.total(c)
+        if c <= self.prefill.tokens:
+            return alone
+        shared = ops.maximum(1.0, together)
+        return ops.where(together > 1, self._batch_step(shared) / shared, alone)
 
-    def _together(self, c: float) -> float:
-        return min(c / self.prefill.tokens, max(1.0, self.rate))
+    def _together(self, c: float) -> Any:
+        return ops.minimum(c / self.prefill.tokens, ops.maximum(1.0, self.rate))
 
     def _batch_step(self, prompts: float) -> float:
         prefill = self.prefill
@@ -231,7 +235,7 @@ class Service:
         if self.interval:
             return self.prefill.longest_step(c) + self.decode_step
         burst = self.prefill.longest_step(c) if c > self.prefill.tokens else self.prefill.total(c)
-        return max(burst, self.rate * self.prompt_time(c)) + self.decode_step
+        return ops.maximum(burst, self.rate * self.prompt_time(c)) + self.decode_step
 
     def gap_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`gap` over chunks low..high.
@@ -274,11 +278,11 @@ class Service:
 
     def _tpot(self, c: int) -> float:
         if not self.mixed:
-            added = self.rate * self.prompt_time(c) if self.rate else 0.0
+            added = self.rate * self.prompt_time(c) if self._decodes else 0.0
             return (self.decode_step + added) / self.accepted
-        fullest = min(c, max(self.prefill.tokens, math.ceil(min(self.balance, c))))
-        lone = self._added(self._serial.total(c), self._serial.count(c)) if self.rate else self.decode_step
-        return min(lone, max(self.decode_step, self.prefill.longest_step(fullest))) / self.accepted
+        fullest = ops.minimum(c, ops.maximum(self.prefill.tokens, ops.ceil(ops.minimum(self.balance, c))))
+        lone = self._added(self._serial.total(c), self._serial.count(c)) if self._decodes else self.decode_step
+        return ops.minimum(lone, ops.maximum(self.decode_step, self.prefill.longest_step(fullest))) / self.accepted
 
     def tpot_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`tpot` over chunks low..high.
@@ -312,7 +316,7 @@ class Service:
 
     def _added(self, prompt_steps: float, count: int) -> float:
         """The decode step and what each request's prompt adds to it."""
-        return self.decode_step + self.rate * max(0.0, prompt_steps - count * self.decode_step)
+        return self.decode_step + self.rate * ops.maximum(0.0, prompt_steps - count * self.decode_step)
 
     def utilisation(self, c: int) -> float:
         """How much of the capacity for prompts the steady state needs; the queue grows at 1.
@@ -329,7 +333,7 @@ class Service:
         """
         if self.mixed:
             return self.queueing.pressure * self.balance / c
-        return self.queueing.pressure * self._busy_share(self.prompt_time(c)) if self.rate else 0.0
+        return self.queueing.pressure * self._busy_share(self.prompt_time(c)) if self._decodes else 0.0
 
     def utilisation_bounds(self, low: int, high: int, limit: float = math.inf) -> Bounds:
         """`utilisation` over chunks low..high.
@@ -350,4 +354,5 @@ class Service:
 
     def _busy_share(self, prefill: float) -> float:
         busy = self.rate * prefill
-        return busy / (busy + self.decode_step) if busy < math.inf else 1.0
+        finite = ops.minimum(busy, sys.float_info.max / 4)  # an answer of one token leaves no time for decodes
+        return finite / (finite + self.decode_step)

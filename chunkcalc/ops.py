@@ -86,9 +86,14 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 def qsum(x: Any, y: Any, q: float) -> Any:
     """The q-norm of two times, (x**q + y**q)**(1/q): their sum at q = 1, their maximum as q grows.
 
-    Plain numbers are scaled by the larger one first, so that no power over- or underflows.
+    Numbers are scaled by the larger one first, so that no power over- or underflows.
     """
     if type(x) in _PLAIN and type(y) in _PLAIN:
         large, small = (x, y) if x >= y else (y, x)
         return large * (1.0 + (small / large) ** q) ** (1.0 / q) if large > 0 else 0.0
+    library = _library(x, y)
+    if library is not None and library.__name__ == "numpy":
+        large = library.maximum(x, y)
+        ratio = library.minimum(x, y) / library.where(large > 0, large, 1.0)
+        return large * (1.0 + ratio**q) ** (1.0 / q)
     return (x**q + y**q) ** (1.0 / q)

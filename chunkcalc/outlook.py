@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from chunkcalc import ops
 from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.case import decode_tokens
 from chunkcalc.counts import kind
 from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens, request_overhead
-from chunkcalc.records import Deployment, Slo, Workload
+from chunkcalc.records import Band, Deployment, Slo, Workload
 from chunkcalc.search import Limit
 from chunkcalc.step import StepTimer
 
@@ -64,13 +65,24 @@ class Outlook:
     @cached_property
     def bands(self) -> tuple[float, float]:
         """Half-widths of the error of TPOT and TTFT, as fractions [1]."""
-        widen = 0.10 if self.uncalibrated else 0.0
-        if self.deployment.parallelism.tp > 1 and self.deployment.hardware.link.kind.startswith("pcie"):
-            widen += 0.10
-        deployment = self.deployment
-        band = deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
-        tpot, ttft = (width + widen for width in band)
+        tpot, ttft, _ = self._band
         return tpot, max(ttft, self.expected.queueing.error)
+
+    @cached_property
+    def gap_band(self) -> float:
+        """Half-width of the error of the longest gap between two tokens, as a fraction [1]."""
+        return max(self._band.tpot, self._band.gap)
+
+    @cached_property
+    def _band(self) -> Band:
+        """Of this engine and kind of model, wider where less was measured."""
+        deployment = self.deployment
+        widen = 0.10 if self.uncalibrated else 0.0
+        if deployment.parallelism.tp > 1 and deployment.hardware.link.kind.startswith("pcie"):
+            widen += 0.10
+        return Band(
+            *(width + widen for width in deployment.hardware.bands[deployment.engine.name][kind(deployment.model)])
+        )
 
     @cached_property
     def uncalibrated(self) -> tuple[str, ...]:
@@ -105,7 +117,8 @@ class Outlook:
         share; infinite where the weights alone do not fit [1]
         """
         pool = pool_bytes(self.deployment, *largest_step(self.deployment, self.workload, c))
-        return needed_bytes(self.deployment, self.workload, self.workload.batch) / pool if pool > 0 else math.inf
+        needed = needed_bytes(self.deployment, self.workload, self.workload.batch)
+        return ops.where(pool > 0, needed / ops.maximum(pool, 1.0), math.inf)
 
     def rules(self, service: Service) -> list[Limit]:
         """What must hold whatever the latency limits are: memory and a steady state.
@@ -136,6 +149,7 @@ class Outlook:
         margin : keep the error band to spare
         """
         tpot_band, ttft_band = self.bands if margin else (0.0, 0.0)
+        gap_band = self.gap_band if margin else 0.0
         slo, out = self.slo, []
         if slo.ttft is not None:
             out.append(Limit("ttft", slo.ttft / (1 + ttft_band), service.ttft_bounds))
@@ -144,7 +158,7 @@ class Outlook:
             limit = slo.tpot / (1 + tpot_band) * (service.accepted if per_step else 1)
             out.append(Limit("tpot", limit, service.gap_bounds if per_step else service.tpot_bounds))
         if slo.itl is not None:
-            out.append(Limit("itl", slo.itl / (1 + tpot_band), service.gap_bounds))
+            out.append(Limit("itl", slo.itl / (1 + gap_band), service.gap_bounds))
         return out
 
     def ratios(self, c: int) -> dict[str, float]:

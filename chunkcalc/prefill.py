@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from chunkcalc import ops
+
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
 
 
@@ -92,7 +94,7 @@ class Prefill:
         last = self._last(full, c)
         summed = self._sum(c, full) + last
         if self.stages > 1:
-            longest = max(last, self._at(c, full - 1)) if full else last
+            longest = ops.maximum(last, self._at(c, full - 1)) if full else last
             summed = (summed + (self.stages - 1) * longest) / self.stages
         return summed + full * self.between
 
@@ -149,9 +151,8 @@ class Prefill:
         -------
         time [s]
         """
-        if c > self.tokens:
-            return self.step(c, self.cached, self.b, self.s, c / self.tokens)
-        return self.step(c, self.cached + self.tokens - c, self.b, self.s)
+        before = self.cached + ops.maximum(0, self.tokens - c)
+        return self.step(c, before, self.b, self.s, ops.maximum(1, c / self.tokens))
 
     def least(self, low: int, high: int, limit: float = math.inf) -> float:
         """A lower bound of `total` over chunks low..high; exact for a single chunk.

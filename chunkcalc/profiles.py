@@ -244,8 +244,10 @@ def _bands(vendor: str, own: Mapping[str, Mapping[str, Mapping[str, float]]]) ->
     found = {}
     for name in _generic()["engine"]:
         measured = {kind: Band(**values) for kind, values in generic[name].items()}
-        wide = {kind: Band(max(band.tpot, least.tpot), max(band.ttft, least.ttft)) for kind, band in measured.items()}
-        found[name] = wide | {kind: Band(**values) for kind, values in own.get(name, {}).items()}
+        wide = {kind: Band(*map(max, band, least)) for kind, band in measured.items()}
+        found[name] = wide | {
+            kind: Band(**{**wide[kind]._asdict(), **values}) for kind, values in own.get(name, {}).items()
+        }
     return found
 
 

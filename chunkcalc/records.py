@@ -308,10 +308,15 @@ class Overheads(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Half-widths of the error that hold 80 % of measurements, as fractions: of TPOT and of TTFT [1]."""
+    """Half-widths of the error that hold 80 % of measurements, as fractions [1].
+
+    tpot, ttft : of the means
+    gap : of the longest gap between two tokens, against the 99th percentile of served ones
+    """
 
     tpot: float
     ttft: float
+    gap: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

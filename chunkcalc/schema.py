@@ -96,6 +96,7 @@ class BandTable(_Table):
 
     tpot: Annotated[float, Field(gt=0, le=2)]
     ttft: Annotated[float, Field(gt=0, le=2)]
+    gap: Annotated[float, Field(gt=0, le=2)] | None = None
 
 
 class Calibration(_Table):

@@ -4,10 +4,12 @@ import math
 import random
 from dataclasses import replace
 from functools import cache
+from statistics import fmean
 
 import numpy as np
 import pytest
 
+from chunkcalc import lengths
 from chunkcalc.arrivals import Request
 from chunkcalc.case import resolve
 from chunkcalc.closed import (
@@ -24,6 +26,7 @@ from chunkcalc.closed import (
 )
 from chunkcalc.load import request_overhead
 from chunkcalc.question import Question
+from chunkcalc.scoring.served import ANSWERS, CONVERSATIONS
 from chunkcalc.simulation import scheduler_for, simulate
 from chunkcalc.step import StepTimer
 from tests.deployments import deployment
@@ -185,3 +188,27 @@ def test_ranks_wait_for_each_other_where_experts_are_spread():
     assert not lock_step(deployment("deepseek-v3", "h200-sxm", tp=8))
     assert not lock_step(deployment("llama-3.1-8b", dp=8))
     assert math.isfinite(closed_loop(StepTimer(deployment("llama-3.1-8b", dp=8)), bench(users=64)).ttft)
+
+
+def test_short_answers_all_meet_the_first_wave():
+    """Where answers differ, the mean over requests of the time per token weighs the short ones."""
+    steps, load = Steps(0.01, 0.1, 0.09, 0.3), Loop(100, 1.0, 200.0, 4.0, True, 1, 1, 0.0)
+    alike, spread = (token_time(steps, load._replace(answers=each), 100.0) for each in ((1.0,), (0.05, 1.95)))
+    waves = (100 - 1) / 4 / 2
+    assert alike == pytest.approx(0.01 + 0.29 * waves / 200)
+    assert spread == pytest.approx(0.01 + 0.29 * (min(10, waves) / 10 + waves / 390) / 2)
+    first = load._replace(mixed=False, answers=(0.05, 1.95))
+    assert token_time(steps, first, 100.0) == pytest.approx(0.01 + waves * 0.3 * (1 / 10 + 1 / 390) / 2)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_spread_of_answers_is_that_of_a_replay(engine):
+    """A burst of requests with answers of conversations: the mean over requests against the replay."""
+    case, timer = case_of(SMALL, engine, 1000, 300), timer_of(SMALL, engine, 1000, 300)
+    draws, parts = random.Random(3), lengths.parts(CONVERSATIONS, ANSWERS)
+    requests = [Request(0.0, 900, max(2, round(270 * draws.choice(parts)))) for _ in range(200)]
+    found = simulate(case, requests, scheduler_for(case, 8192, 1024), timer, concurrency=200).served
+    seen = fmean(each.tpot for each in found if each.tpot)
+    load = Bench(prompt=900, output=270, users=200, requests=200, budget=8192, answers=tuple(parts))
+    spread, alike = (closed_loop(timer, each).tpot / seen for each in (load, replace(load, answers=(1.0,))))
+    assert abs(spread - 1) < 0.25 < abs(alike - 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chunkcalc.measurements import Run
-from chunkcalc.scoring.healthy import ALONE, DROP, FASTER, FEW, PUBLIC, STALL, Exclusion, exclusions
+from chunkcalc.scoring.healthy import ALONE, DROP, FASTER, FEW, PUBLIC, REPEAT, STALL, Exclusion, exclusions
 
 RUN = Run(
     row=1, path="runs.csv", source=PUBLIC, engine="vllm", model="llama-3.1-8b", gpu="h100-sxm", weights="fp8", tp=1,
@@ -136,3 +136,11 @@ def test_a_row_is_left_out_once_and_for_the_most_that_it_is_no_measure_of():
     both = exclusions(rows({**SHORT, "ttft": 9.0, "note": "queue-bound"}))
     assert [each.of for each in both] == ["both"]
     assert "waiting for a place" in both[0].reason
+
+
+def test_another_run_of_the_same_load_that_was_faster_shows_that_something_held_this_one_up():
+    slower = {"tpot": 1.01 * REPEAT * 0.01}
+    assert set(left_out({}, slower)) == {2}
+    assert left_out({}, {"tpot": 0.99 * REPEAT * 0.01}) == {}
+    assert left_out({}, {**slower, "budget": 2048}) == {}, "another budget is another server"
+    assert left_out({}, {**slower, "concurrency": 64}) == {}, "more users take longer"

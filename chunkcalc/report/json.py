@@ -103,7 +103,7 @@ def numbers(answer: Answer) -> dict[str, Any]:
         "floor": _reading(answer.floor),
         "expected": {
             **_reading(answer.expected),
-            "error": {"tpot": answer.tpot_error, "ttft": answer.ttft_error},
+            "error": {"tpot": answer.tpot_error, "ttft": answer.ttft_error, "itl": answer.itl_error},
             "breakdown": dict(answer.step.breakdown),
             "bottleneck": answer.step.bottleneck,
         },

@@ -59,6 +59,7 @@ class Features:
         self.layers, self.experts, self.latent, self.norm = np.zeros((4, n))
         self.decoding, self.users, self.asked, self.wave, self.output, self.prompt = np.zeros((6, n))
         self.together, self.ranks, self.poll, self.cold, self.chunks, self.found, self.half = np.ones((7, n))
+        self.answers = np.ones((max((len(row.served.bench.answers) for row in rows), default=1), n))
         self.eager = np.zeros((n, len(STEPS)))  # steps with prompt tokens that run from no captured graph
         self.mixed = np.array([row.served.deployment.engine.composition == "mixed" for row in rows])
         for index, row in enumerate(rows):
@@ -82,6 +83,7 @@ class Features:
         self.asked[index] = max(1.0, bench.users / ranks)
         self.wave[index] = min(1.0, row.users * ranks / max(1.0, bench.requests))
         self.output[index], self.prompt[index], self.cold[index] = bench.output, bench.prompt, bench.cold
+        self.answers[:, index] = bench.answers
         self.poll[index] = deployment.engine.poll_interval
         self.ranks[index] = ranks if lock_step(deployment) else 1
 
@@ -198,7 +200,10 @@ class Features:
         steps = Steps(decode, prompt, np.maximum(1e-9, prompt - riding) / self.found, step("full", full, self.half))
         cold = np.where(self.cold > 1, held["cold"], 1.0)
         rest = held["request"] + held["latent_request"] * self.latent + held["prompt_token"] * self.prompt
-        loop = Loop(self.users, self.wave, self.output, self.together, self.mixed, self.ranks, self.poll, rest, cold)
+        loop = Loop(
+            self.users, self.wave, self.output, self.together, self.mixed, self.ranks, self.poll, rest, cold,
+            tuple(self.answers),
+        )  # fmt: skip
         tpot, ttft = token_time(steps, loop, self.decoding), first_token_time(steps, loop, self.decoding)
         return tpot, ttft + (self.asked / self.users - 1) * (self.output * tpot + ttft)
 

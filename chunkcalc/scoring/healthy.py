@@ -21,10 +21,13 @@ LONGER = 4  # times the output
 MOST = 0.5  # share of the testable rows of a server or label that fail, beyond which all of it does
 DROP = 0.75  # time per token with more users over that with fewer
 STALL = 2.5  # first-token time over that of the same prompt with another answer length
+REPEAT = 1.12  # time per token over that of another run of the same load; repeats differ by 1.6 % (median)
 ALONE = 8  # requests in flight up to which that shows
+SLOW_REPEAT = "another run of the same label was much faster"
 CAVEATS: Mapping[str, tuple[str, Of]] = {
-    "slow repeat": ("another run of the same label was much faster", "both"),
+    "slow repeat": (SLOW_REPEAT, "both"),
     "all requests at once": ("all requests came at once", "ttft"),
+    "form factor not stated": ("which card it was is not said", "both"),
     "queue-bound": ("bound by the queue, as its source says", "ttft"),
 }
 HARNESSES = frozenset(("nvidia-gap-analysis",))  # load pattern unknown: no first-token times
@@ -51,7 +54,7 @@ def exclusions(runs: Sequence[Run]) -> list[Exclusion]:
     runs : of one file
     """
     found: dict[int, Exclusion] = {}
-    for test in (_speculative, _same_values, _queued, _falling, _caveats, _stalled, _harness):
+    for test in (_speculative, _same_values, _queued, _falling, _repeats, _caveats, _stalled, _harness):
         for each in test(runs):
             kept = found.get(each.row)
             if kept is None or (kept.of != "both" and each.of == "both"):
@@ -144,12 +147,27 @@ def _stalled(runs: Sequence[Run]) -> Iterable[Exclusion]:
                 yield Exclusion(run.row, "far above the same prompt with another answer length: a stall", "ttft")
 
 
+def _repeats(runs: Sequence[Run]) -> Iterable[Exclusion]:
+    """The same server under the same load was faster: something held this run up."""
+
+    def load(run: Run) -> tuple[Any, ...]:
+        return (
+            *_server(run), run.budget, run.max_num_seqs, run.prompt_tokens, run.output_tokens, run.concurrency,
+            run.rate, run.requests,
+        )  # fmt: skip
+
+    for group in _grouped((run for run in runs if run.tpot), load).values():
+        least = min(run.tpot or 0.0 for run in group)
+        for run in group:
+            if (run.tpot or 0.0) > REPEAT * least:
+                yield Exclusion(run.row, SLOW_REPEAT, "both")
+
+
 def _caveats(runs: Sequence[Run]) -> Iterable[Exclusion]:
     for run in runs:
         for words, (reason, of) in CAVEATS.items():
             if words in run.note:
                 yield Exclusion(run.row, reason, of)
-                break
 
 
 def _harness(runs: Sequence[Run]) -> Iterable[Exclusion]:

@@ -10,10 +10,12 @@ from typing import Any
 from chunkcalc.case import resolve
 from chunkcalc.catalog import load_hardware, load_model
 from chunkcalc.closed import Bench, Closed, closed_loop
+from chunkcalc.counts import gpu_weight_bytes
 from chunkcalc.engines import ENGINES
 from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.launches import Launch, launch_for, poll_for
+from chunkcalc.lengths import parts
 from chunkcalc.measurements import Run
 from chunkcalc.question import Question
 from chunkcalc.records import Deployment, Workload
@@ -30,6 +32,11 @@ REQUESTS_PER_USER = 10  # of a public run, and assumed where a file does not say
 # Runs that began without a warm-up met kernels and batch sizes for the first time in their first wave: the fit of
 # benchmarks/fit_engines.py to them. Later ones warm the server with two requests per user.
 COLD, WARM = 1.4, 1.0
+# Variation of the answers of conversations (ShareGPT), as a lognormal: over 19 runs of SGLang in GPUStack's tables the
+# time that a wave of prompts adds per token is 4.4 times as long by request as by token (medians of serving2.csv:
+# tpot_ms against itl_mean_ms, each less itl_p50_ms), and exp(sigma^2) = 1 + C^2.
+CONVERSATIONS = 1.85
+ANSWERS = 16  # lengths that stand for all
 
 
 Link = tuple[float | None, float | None]
@@ -112,13 +119,19 @@ class Servers:
             kv = "fp8" if launch.kv == "fp8" else "bf16"  # a file without budgets only assumed the format
         timer = self._timer(run, kv, poll)
         deployment = timer.deployment
+        weights = gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
+        if weights > deployment.hardware.memory:
+            raise ChunkcalcError(
+                f"{weights / 1e9:.0f} GB of weights on each GPU of {deployment.hardware.memory / 1e9:.0f} GB",
+                "tp", "the layout or the format is not the one that ran",
+            )  # fmt: skip
         budget, most = self._limits(run, launch, deployment)
         public = run.source.startswith(PUBLIC)
         bench = Bench(
             prompt=run.prompt_tokens, output=run.output_tokens, users=run.concurrency or 1,
             requests=run.requests or REQUESTS_PER_USER * (run.concurrency or 1),
             budget=budget, most=most, whole=launch.prefill_whole,
-            cold=COLD if public and not run.date else WARM,
+            cold=COLD if public and not run.date else WARM, answers=answers(run),
         )  # fmt: skip
         return Served(run=run, deployment=deployment, timer=timer, bench=bench, launch=launch.match)
 
@@ -164,6 +177,19 @@ class Servers:
             default = found.default(BATCHES[engine.name], hardware)
             most = default.value if default and isinstance(default.value, int) else None
         return budget, most
+
+
+def answers(run: Run) -> tuple[float, ...]:
+    """Lengths of a run's answers over their mean, each as likely.
+
+    Parameters
+    ----------
+    run : as measured
+    """
+    if run.wide:
+        return tuple(parts(CONVERSATIONS, ANSWERS))
+    ratio = 1.0 if run.least_ratio is None else run.least_ratio
+    return tuple(2 * (ratio + (1 - ratio) * (index + 0.5) / ANSWERS) / (1 + ratio) for index in range(ANSWERS))
 
 
 @lru_cache(maxsize=256)
