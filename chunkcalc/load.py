@@ -179,7 +179,7 @@ class Service:
         least, most = (bound(low, high, limit - extra) for bound in (self.prefill.least, self.prefill.most))
         return Bounds(least + extra, most + extra)
 
-    def prompt_time(self, c: int) -> float:
+    def prompt_time(self, c: int) -> Any:
         """Time that each prompt takes where prompts go first; several may share a chunk.
 
         As many prompts run together as arrive between two decode steps, at most what the chunk
@@ -215,7 +215,7 @@ class Service:
             return alone
         return Bounds(min(alone.least, self._batch_step(1.0) / many), max(alone.most, self._batch_step(many)))
 
-    def gap(self, c: int) -> float:
+    def gap(self, c: int) -> Any:
         """The longest gap between two tokens of a stream.
 
         Mixed steps: the longest step. Prompts first: everything that runs between two decode
@@ -258,7 +258,7 @@ class Service:
             least, most = max(least, self.rate * steady.least), max(most, self.rate * steady.most)
         return Bounds(least + self.decode_step, most + self.decode_step)
 
-    def tpot(self, c: int) -> float:
+    def tpot(self, c: int) -> Any:
         """Mean time per output token of a request in a steady state.
 
         Every step takes the decode step, and each request's prompt adds the time by which its
@@ -276,7 +276,7 @@ class Service:
         """
         return self._tpot(c) * self.queueing.crowding
 
-    def _tpot(self, c: int) -> float:
+    def _tpot(self, c: int) -> Any:
         if not self.mixed:
             added = self.rate * self.prompt_time(c) if self._decodes else 0.0
             return (self.decode_step + added) / self.accepted
@@ -314,7 +314,7 @@ class Service:
             min(most, self.prefill.longest_step(high)) / self.accepted,
         )
 
-    def _added(self, prompt_steps: float, count: int) -> float:
+    def _added(self, prompt_steps: float, count: int) -> Any:
         """The decode step and what each request's prompt adds to it."""
         return self.decode_step + self.rate * ops.maximum(0.0, prompt_steps - count * self.decode_step)
 
@@ -352,7 +352,7 @@ class Service:
         time = share / (1 - share) * self.decode_step / self.rate if share < 1 else math.inf
         return Bounds(*(pressure * self._busy_share(prompt) for prompt in self._prompt_time_bounds(low, high, time)))
 
-    def _busy_share(self, prefill: float) -> float:
+    def _busy_share(self, prefill: float) -> Any:
         busy = self.rate * prefill
         finite = ops.minimum(busy, sys.float_info.max / 4)  # an answer of one token leaves no time for decodes
         return finite / (finite + self.decode_step)

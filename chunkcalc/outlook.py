@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from chunkcalc import ops
 from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
@@ -91,7 +92,7 @@ class Outlook:
         used = {kernel.form if kernel.form == "allreduce" else f"{kernel.form}.{kernel.dtype}" for kernel in kernels}
         return tuple(sorted(used & self.deployment.hardware.generic))
 
-    def judged_tpot(self, service: Service, c: int) -> float:
+    def judged_tpot(self, service: Service, c: int) -> Any:
         """What the TPOT limit judges at a chunk: every step, or the mean.
 
         Parameters
@@ -105,7 +106,7 @@ class Outlook:
         """
         return service.gap(c) / service.accepted if self.slo.tpot_basis == "step" else service.tpot(c)
 
-    def memory_share(self, c: int) -> float:
+    def memory_share(self, c: int) -> Any:
         """KV cache needed over KV cache left when the budget allows chunk c.
 
         Parameters

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from chunkcalc import ops
 
@@ -151,8 +152,17 @@ class Prefill:
         -------
         time [s]
         """
+        return self.step(*self.longest(c))
+
+    def longest(self, c: Any) -> tuple[Any, Any, float, float, Any]:
+        """(prompt tokens, tokens cached before, decodes, context, prompts) of the longest step.
+
+        Parameters
+        ----------
+        c : chunk [token]
+        """
         before = self.cached + ops.maximum(0, self.tokens - c)
-        return self.step(c, before, self.b, self.s, ops.maximum(1, c / self.tokens))
+        return c, before, self.b, self.s, ops.maximum(1, c / self.tokens)
 
     def least(self, low: int, high: int, limit: float = math.inf) -> float:
         """A lower bound of `total` over chunks low..high; exact for a single chunk.

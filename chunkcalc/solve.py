@@ -176,7 +176,7 @@ def _assemble(
         floor=_reading(view.floor, chunk), expected=_reading(service, chunk),
         judged_tpot_s=view.judged_tpot(service, chunk) if service.b else None,
         tpot_error=tpot_error, ttft_error=ttft_error, itl_error=view.gap_band,
-        step=timer.step(*_longest(service, chunk)),
+        step=timer.step(*service.prefill.longest(chunk)),
         knee=knee(case.deployment), chunking=chunking,
         capacity=capacity(case.deployment, workload, chunk), load=load, prompt_tokens=service.prefill.tokens,
         looked_for_remedies=False, remedies=(),
@@ -191,14 +191,6 @@ def _admitted(workload: Workload, load: Load | None) -> Workload:
         return workload
     spread = load.users if load.users is not None else math.ceil(workload.batch + SPREAD * math.sqrt(workload.batch))
     return replace(workload, batch=spread)
-
-
-def _longest(service: Service, c: int) -> tuple[float, float, float, float, float]:
-    """(c, p, b, s, prompts) of the longest step at a chunk."""
-    prefill = service.prefill
-    if c > prefill.tokens:
-        return c, prefill.cached, prefill.b, prefill.s, c / prefill.tokens
-    return c, prefill.cached + prefill.tokens - c, prefill.b, prefill.s, 1
 
 
 def _reading(service: Service, c: int) -> Reading:

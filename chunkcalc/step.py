@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc import ops, roofline
-from chunkcalc.records import Deployment, Kernel, LayerGroup, Overheads
+from chunkcalc.records import Deployment, Hardware, Kernel, LayerGroup, Overheads
 from chunkcalc.roofline import Bound
 from chunkcalc.work import attention, elementwise, head, linear, link, moe
 
@@ -81,6 +81,11 @@ class StepTimer:
             group.count for group in groups if spread and getattr(group.attention, "norm_all", False)
         )
         self._memory: dict[Any, Any] = {}
+
+    @property
+    def hardware(self) -> Hardware:
+        """The GPU as the kernels of these steps see it."""
+        return self._hardware
 
     def overhead(self, c: Any, b: Any) -> Any:
         """What the engine adds to the kernels of a step: host time, routing, bookkeeping.

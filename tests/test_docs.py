@@ -1,7 +1,9 @@
 """What the documentation shows is what the program prints."""
 
+import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from itertools import takewhile
@@ -27,8 +29,68 @@ def write_docs():
     return module
 
 
-def test_the_worked_answers_are_what_the_commands_print():
-    assert write_docs().answered(README) == README
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_worked_answers_are_what_the_commands_print(path):
+    module, text = write_docs(), path.read_text()
+    assert module.computed(path.name, module.answered(text)) == text
+
+
+def test_every_command_is_documented():
+    text = (ROOT / "docs" / "commands.md").read_text()
+    for name in names(get_command(app)):
+        assert f"\n## {name}\n" in text
+        assert f"`{name}`" in README or f"chunkcalc {name}" in README, name
+
+
+def names(group, prefix=""):
+    for name, command in group.commands.items():
+        yield from names(command, f"{prefix}{name} ") if isinstance(command, TyperGroup) else [prefix + name]
+
+
+SHELL = re.compile(r"^ {4,}(?:script: )?(?:helm template \. \| )?chunkcalc (.+)$", re.M)
+
+
+@pytest.fixture(scope="module")
+def place():
+    """What the commands of the pages read, besides the examples: files a user has."""
+    module = write_docs()
+    with module.folder() as folder:
+        shutil.copytree(ROOT / "examples" / "good", folder / "deploy")
+        shutil.copytree(ROOT / "examples" / "bench", folder / "bench")
+        shutil.copy(ROOT / "examples" / "bench" / "results.csv", folder / "results.csv")
+        configs = json.loads((ROOT / "tests" / "configs.json").read_text())
+        (folder / "config.json").write_text(json.dumps(configs["llama-3.1-8b"]))
+        rows = "".join(f"{0.7 * index:.1f},{900 + 10 * index},{40 + index}\n" for index in range(30))
+        (folder / "trace.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows)
+        for words in ("init -q -b main", "add -A", "-c user.name=t -c user.email=t@t commit -q -m 1",
+                      "update-ref refs/remotes/origin/main main"):  # fmt: skip
+            subprocess.run(["git", *words.split()], cwd=folder, check=True)
+        yield folder
+
+
+def shown(path):
+    """Command lines in blocks of code that are no worked answers, in their order."""
+    return [line for line in SHELL.findall(path.read_text()) if not line.endswith("\\")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_command_in_a_block_runs(path, place):
+    deployment = (place / "deploy" / "llama-8b.yaml").read_text()
+    for line in shown(path):
+        found = write_docs().run(line, place, deployment)
+        assert found.returncode in (0, 1), (line, found.stderr)
+        assert not found.stderr or "warning" in found.stderr, (line, found.stderr)
+        for name in ("my-h100.toml", "my-model.toml", "points.csv", "window.svg", "region.svg", "roofline.svg",
+                     "breakdown.svg"):  # fmt: skip
+            if f"o {name}" in line or f"plot {name}" in line:
+                assert (place / name).exists(), line
+                if path.name != "tutorial.md" or "my-h100" not in name:
+                    (place / name).unlink() if "my-h100" not in name else None
+
+
+def test_commands_are_found_in_blocks():
+    assert len(shown(ROOT / "README.md")) >= 15
+    assert len(shown(ROOT / "docs" / "tutorial.md")) >= 6
 
 
 def test_the_first_command_ends_in_the_question_of_the_worked_answer():

@@ -26,14 +26,20 @@ def test_leaving_out_bytes_per_element_is_the_documented_trap():
     assert eq.optimal_chunk(RIDGE, eq.weight_bytes(PSI, 2), kv, PSI, 64) == pytest.approx(547, abs=1)
 
 
+def with_attention(I_star, W, weights, head, a, kappa, p, b, s):
+    """E6 with attention, from its two parts."""
+    h = eq.flops_less_ridge_per_token(W, a, p, I_star, kappa)
+    g = eq.flops_less_ridge_of_decodes(W, b, head, a, s, I_star, weights, kappa, p)
+    return eq.optimal_chunk_with_attention(a, h, g)
+
+
 @pytest.mark.parametrize(("load", "published"), [((32, 2048), (460, 374, 256)), ((128, 8192), (2899, 2310, 1456))])
 def test_quadratic_optimum_is_the_published_one(load, published):
     b, s = load
     W = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
     head = 128256 * 4096
     found = [
-        eq.optimal_chunk_with_attention(RIDGE, W, 2 * (W + head), 2 * head * b, 4 * 32 * 128 * 32, KV, p, b, s)
-        for p in (0, 7680, 30000)
+        with_attention(RIDGE, W, 2 * (W + head), 2 * head * b, 4 * 32 * 128 * 32, KV, p, b, s) for p in (0, 7680, 30000)
     ]
     assert found == pytest.approx(published, abs=1)
 
@@ -41,7 +47,7 @@ def test_quadratic_optimum_is_the_published_one(load, published):
 def test_quadratic_optimum_reaches_the_ridge_it_is_defined_by():
     W, a, kappa, weights, head = 7e9, 5e5, KV, 1.5e10, 3e10
     p, b, s = 2000, 32, 2048
-    c = eq.optimal_chunk_with_attention(RIDGE, W, weights, head, a, kappa, p, b, s)
+    c = with_attention(RIDGE, W, weights, head, a, kappa, p, b, s)
     flops = 2 * W * (c + b) + head + a * (c * p + c * (c + 1) / 2 + b * s)
     assert flops / (weights + kappa * (b * s + p + c)) == pytest.approx(RIDGE)
 
@@ -95,7 +101,7 @@ def test_every_equation_takes_every_kind_of_number(kind):
         eq.ridge_intensity(x, 2), eq.optimal_chunk(x, 1, 1, 2, 1), eq.compute_time(x, 2), eq.memory_time(x, 1, 2),
         eq.step_time(x, 2), eq.chunk_count(x, 2), eq.ttft_bound(x, 2), eq.largest_chunk(x, 1, 2, 1),
         eq.smallest_chunk(x, 1, 10, 2, 1, 1), eq.feasible(x, 9),
-        eq.optimal_chunk_with_attention(x, 1, 1, 1, 1, 0.1, 1, 1, 1),
+        with_attention(x, 1, 1, 1, 1, 0.1, 1, 1, 1),
     ]  # fmt: skip
     assert len(calls) == 15
     if kind == "symbol":

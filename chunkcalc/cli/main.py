@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from chunkcalc.cli import calibrate, check, engine, fleet, gpus, models, replay, score, solve
+from chunkcalc.cli import calibrate, check, engine, explain, fleet, gpus, models, replay, score, solve, sweep
 from chunkcalc.cli.output import INTERNAL, USAGE, outlive_readers
 from chunkcalc.errors import ChunkcalcError
 
@@ -26,6 +26,8 @@ app.command("check", rich_help_panel="Answer")(check.check)
 app.command("fleet", rich_help_panel="Answer")(fleet.fleet)
 app.command("replay", rich_help_panel="Answer")(replay.replay)
 app.command("calibrate", rich_help_panel="Understand")(calibrate.calibrate)
+app.command("explain", rich_help_panel="Understand")(explain.explain)
+app.command("sweep", rich_help_panel="Understand")(sweep.sweep)
 app.command("engine", rich_help_panel="Understand")(engine.engine)
 app.command("score", rich_help_panel="Trust")(score.score)
 app.command("rules", rich_help_panel="Advanced")(check.rules)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import typer
 
 from chunkcalc import units
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.question import Question
 
 # Groups of the help pages.
 DEPLOYMENT, WORKLOAD, LIMITS, OUTPUT = "Deployment", "Workload", "Limits", "Output"
+SETTING = "Setting to judge"
 
 
 class EngineName(enum.StrEnum):
@@ -29,6 +32,7 @@ class Basis(enum.StrEnum):
     mean = "mean"
 
 
+MODEL = typer.Option(..., help="Id, Hugging Face id, or path to a profile or config.json.", rich_help_panel=DEPLOYMENT)
 GPU = typer.Option(..., help="Id, product name, or path to a profile.", rich_help_panel=DEPLOYMENT)
 TP = typer.Option(1, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT)
 EP = typer.Option(1, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT)
@@ -40,12 +44,70 @@ OUTPUT_TOKENS = typer.Option(None, "--output", "--osl", help="Output tokens. Def
 LATENCY_UNIT = typer.Option(
     None, "--unit", help="Unit of the latencies: s, ms or us. Default: as named.", rich_help_panel=OUTPUT
 )
+PROMPT = typer.Option(..., "--prompt", "--isl", help="Prompt tokens, such as 4096 or 4k.", rich_help_panel=WORKLOAD)
+BATCH = typer.Option(None, help="Requests decoding at once. Default: the largest that holds.", rich_help_panel=WORKLOAD)
+CONTEXT = typer.Option(None, help="Mean context of a decode. Default: prompt + output/2.", rich_help_panel=WORKLOAD)
+TTFT = typer.Option(None, help="Limit of the time to first token, such as 1s.", rich_help_panel=LIMITS)
+TPOT = typer.Option(None, help="Limit of the time per output token, such as 30ms.", rich_help_panel=LIMITS)
+ITL = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS)
+TPOT_BASIS = typer.Option(
+    None, help="What --tpot judges. Default: step, or mean where prompts go first.", rich_help_panel=LIMITS
+)
+MAX_UTILISATION = typer.Option("0.85", help="Highest share of the capacity for prompts.", rich_help_panel=LIMITS)
+PP = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT)
+WEIGHTS = typer.Option(
+    None, help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.", rich_help_panel=DEPLOYMENT
+)
+KV = typer.Option(None, help="KV cache format: bf16 or fp8. Default: bf16.", rich_help_panel=DEPLOYMENT)
+ENGINE_VERSION = typer.Option(None, help="Version of the engine. Default: the newest read.", rich_help_panel=DEPLOYMENT)
+MIXED_CHUNK = typer.Option(
+    False, "--enable-mixed-chunk", help="SGLang: mix decodes into chunks.", rich_help_panel=DEPLOYMENT
+)
+INTERVAL = typer.Option(0, help="SGLang: decode steps after every prompt step.", rich_help_panel=DEPLOYMENT)
+LINK = typer.Option(None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT)
+MEMORY_FRACTION = typer.Option(None, help="Share of memory, by the engine's own rule.", rich_help_panel=DEPLOYMENT)
+CHUNK = typer.Option(None, help="Judge this chunk instead of searching.", rich_help_panel=SETTING)
+BUDGET = typer.Option(None, help="Judge this token budget instead.", rich_help_panel=SETTING)
 PREFIX_HIT = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD)
 
 
 def given(parse: Any, **values: str | None) -> dict[str, Any]:
     """The options that were given, parsed."""
     return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
+
+
+# How the options of a question are read; the others are what they are.
+PARSERS: Mapping[str, Any] = {
+    **dict.fromkeys(("prompt", "output", "batch", "context", "chunk", "budget", "concurrency", "prompt_p95"),
+                    units.parse_count),
+    **dict.fromkeys(("rate", "percentile"), units.parse_number),
+    **dict.fromkeys(("ttft", "tpot", "itl"), units.parse_duration),
+    **dict.fromkeys(("draft_acceptance", "memory_fraction", "max_utilisation", "prefix_hit"), units.parse_fraction),
+}  # fmt: skip
+NAMES = {"enable_mixed_chunk": "mixed_chunk", "prefill_decode_interval": "prefill_interval"}
+
+
+def asked(link: str | None = None, **values: Any) -> Question:
+    """The question that options ask.
+
+    Parameters
+    ----------
+    link : of --link
+    values : the other options by name; None where one was left out
+
+    Raises
+    ------
+    ChunkcalcError : a value that cannot be read
+    """
+    bandwidth, latency = parse_link(link)
+    read: dict[str, Any] = {"link": bandwidth, "link_latency": latency}
+    for name, value in values.items():
+        if value is None:
+            continue
+        parse = PARSERS.get(name)
+        found = value.value if isinstance(value, enum.Enum) else value
+        read[NAMES.get(name, name)] = parse(found, f"--{name.replace('_', '-')}") if parse else found
+    return Question(**read)
 
 
 def parse_link(value: str | None) -> tuple[float | None, float | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -76,14 +77,30 @@ def write_whole(path: Path, text: str, option: str = "--output") -> None:
     text : its content
     option : that names it, for the error
     """
+    with whole_file(path, option) as file:
+        file.write(text)
+
+
+@contextmanager
+def whole_file(path: Path, option: str, *, binary: bool = False) -> Iterator[Any]:
+    """A file to write piece by piece, which appears whole or not at all.
+
+    Parameters
+    ----------
+    path : the file
+    option : that names it, for the error
+    binary : bytes instead of text
+    """
     part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("wb") if binary else part.open("w", encoding="utf-8", newline="") as file:
+            yield file
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         problem = f"cannot write '{path}' ({error.strerror})"
         raise ChunkcalcError(problem, option, "give a path in a folder that exists") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def show_json(data: Mapping[str, Any]) -> None:

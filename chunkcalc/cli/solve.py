@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from chunkcalc import units
 from chunkcalc.answer import MARGINAL
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given, parse_link
+from chunkcalc.cli.options import LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, asked
 from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
-from chunkcalc.question import Question
 from chunkcalc.report import json, text
 from chunkcalc.solve import answer
 
-SETTING = "Setting to judge"  # a group of the help page
-
 
 def solve(
-    model: str = typer.Option(
-        ..., help="Id, Hugging Face id, or path to a profile or config.json.", rich_help_panel=DEPLOYMENT
-    ),
+    model: str = options.MODEL,
     gpu: str = options.GPU,
-    prompt: str = typer.Option(
-        ...,
-        "--prompt",
-        "--isl",
-        help="Prompt tokens, such as 4096 or 4k.",
-        rich_help_panel=WORKLOAD,
-    ),
+    prompt: str = options.PROMPT,
     output: str = options.OUTPUT_TOKENS,
-    batch: str = typer.Option(
-        None,
-        help="Requests decoding at once. Default: the largest that holds.",
-        rich_help_panel=WORKLOAD,
-    ),
-    context: str = typer.Option(
-        None,
-        help="Mean context of a decode. Default: prompt + output/2.",
-        rich_help_panel=WORKLOAD,
-    ),
+    batch: str = options.BATCH,
+    context: str = options.CONTEXT,
     rate: str = typer.Option(
         None, help="Requests per second that arrive, instead of a batch.", rich_help_panel=WORKLOAD
     ),
@@ -49,53 +29,30 @@ def solve(
         None, help="95th percentile of the prompt tokens. Default: all alike.", rich_help_panel=WORKLOAD
     ),
     prefix_hit: str = options.PREFIX_HIT,
-    ttft: str = typer.Option(None, help="Limit of the time to first token, such as 1s.", rich_help_panel=LIMITS),
-    tpot: str = typer.Option(None, help="Limit of the time per output token, such as 30ms.", rich_help_panel=LIMITS),
+    ttft: str = options.TTFT,
+    tpot: str = options.TPOT,
     percentile: str = typer.Option(
         None, help="Percentile of TTFT that --ttft limits, with a rate. Default: mean.", rich_help_panel=LIMITS
     ),
-    itl: str = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS),
-    tpot_basis: Basis = typer.Option(
-        None,
-        help="What --tpot judges. Default: step, or mean where prompts go first.",
-        rich_help_panel=LIMITS,
-    ),
-    max_utilisation: str = typer.Option(
-        "0.85", help="Highest share of the capacity for prompts.", rich_help_panel=LIMITS
-    ),
+    itl: str = options.ITL,
+    tpot_basis: Basis = options.TPOT_BASIS,
+    max_utilisation: str = options.MAX_UTILISATION,
     tp: int = options.TP,
-    pp: int = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT),
+    pp: int = options.PP,
     ep: int = options.EP,
     attention_dp: int = options.ATTENTION_DP,
-    weights: str = typer.Option(
-        None,
-        help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.",
-        rich_help_panel=DEPLOYMENT,
-    ),
-    kv: str = typer.Option(None, help="KV cache format: bf16 or fp8. Default: bf16.", rich_help_panel=DEPLOYMENT),
+    weights: str = options.WEIGHTS,
+    kv: str = options.KV,
     draft_tokens: int = options.DRAFT_TOKENS,
     draft_acceptance: str = options.DRAFT_ACCEPTANCE,
     engine: EngineName = options.ENGINE,
-    engine_version: str = typer.Option(
-        None, help="Version of the engine. Default: the newest read.", rich_help_panel=DEPLOYMENT
-    ),
-    enable_mixed_chunk: bool = typer.Option(
-        False,
-        "--enable-mixed-chunk",
-        help="SGLang: mix decodes into chunks.",
-        rich_help_panel=DEPLOYMENT,
-    ),
-    prefill_decode_interval: int = typer.Option(
-        0, help="SGLang: decode steps after every prompt step.", rich_help_panel=DEPLOYMENT
-    ),
-    link: str = typer.Option(
-        None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT
-    ),
-    memory_fraction: str = typer.Option(
-        None, help="Share of memory, by the engine's own rule.", rich_help_panel=DEPLOYMENT
-    ),
-    chunk: str = typer.Option(None, help="Judge this chunk instead of searching.", rich_help_panel=SETTING),
-    budget: str = typer.Option(None, help="Judge this token budget instead.", rich_help_panel=SETTING),
+    engine_version: str = options.ENGINE_VERSION,
+    enable_mixed_chunk: bool = options.MIXED_CHUNK,
+    prefill_decode_interval: int = options.INTERVAL,
+    link: str = options.LINK,
+    memory_fraction: str = options.MEMORY_FRACTION,
+    chunk: str = options.CHUNK,
+    budget: str = options.BUDGET,
     no_remedies: bool = typer.Option(
         False, "--no-remedies", help="Do not look for what would help.", rich_help_panel=OUTPUT
     ),
@@ -113,20 +70,14 @@ def solve(
 
     Example: chunkcalc solve --model llama-3.1-8b --gpu h100 --prompt 4k --ttft 1s --tpot 30ms
     """
-    bandwidth, latency = parse_link(link)
-    question = Question(
+    question = asked(
         model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,
-        draft_tokens=draft_tokens, engine=engine.value, engine_version=engine_version,
-        mixed_chunk=enable_mixed_chunk, prefill_interval=prefill_decode_interval,
-        tpot_basis=tpot_basis.value if tpot_basis else None, link=bandwidth, link_latency=latency,
-        prompt=units.parse_count(prompt, "--prompt"),
-        max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),
-        prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
-        **given(units.parse_count, output=output, batch=batch, context=context, chunk=chunk, budget=budget,
-               concurrency=concurrency, prompt_p95=prompt_p95),
-        **given(units.parse_number, rate=rate, percentile=percentile),
-        **given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl),
-        **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
+        draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version,
+        enable_mixed_chunk=enable_mixed_chunk, prefill_decode_interval=prefill_decode_interval,
+        memory_fraction=memory_fraction, link=link, prompt=prompt, output=output, batch=batch, context=context,
+        rate=rate, concurrency=concurrency, prompt_p95=prompt_p95, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot,
+        percentile=percentile, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk,
+        budget=budget,
     )  # fmt: skip
     found = answer(question, with_remedies=not no_remedies)
     if as_json:

@@ -1,0 +1,192 @@
+"""The derivation of an answer: every equation with this deployment's numbers, and what each means for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from chunkcalc import corrections, sensitivity, symbolic
+from chunkcalc.answer import Answer
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.letters import WHY_NOT, Letters
+from chunkcalc.outlook import outlook
+from chunkcalc.step import StepTimer
+from chunkcalc.takeaways import takeaway
+from chunkcalc.units import format_duration, format_si
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An equation with numbers.
+
+    key, title, source : of the equation
+    left, symbols, inverse, numbers : as text; None where there is none
+    tex : left side and symbols, inverse, numbers as LaTeX
+    value : the result as text; `result` as a number in SI units
+    takeaway : what it means here, in one sentence
+    """
+
+    key: str
+    title: str
+    source: str
+    left: str
+    symbols: str
+    inverse: str | None
+    numbers: str
+    tex: tuple[str, ...]
+    value: str
+    result: float
+    takeaway: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """The floor of the longest step as a closed form in c.
+
+    sides : each resource's time as text
+    step : at the answer's chunk [s]
+    largest : the chunk beyond which no engine keeps the TPOT limit, 0 where decodes alone miss it; None
+        without a limit, or where the whole prompt keeps it [token]
+    """
+
+    sides: tuple[str, ...]
+    step: float
+    largest: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """An answer explained.
+
+    answer : the answer
+    textbook, corrected : equations E1-E12, and C1-C6 that the prediction adds
+    floor : None where it is no polynomial in c (mixtures of experts, windows)
+    terms : from the textbook's step and TTFT to the expected ones
+    base, changes : what 10 % more of something changes
+    """
+
+    answer: Answer
+    textbook: tuple[Shown, ...]
+    corrected: tuple[Shown, ...]
+    floor: Floor | None
+    terms: tuple[corrections.Term, ...]
+    base: sensitivity.Values
+    changes: tuple[sensitivity.Change, ...]
+
+
+def explain(answer: Answer) -> Derivation:
+    """Explain an answer.
+
+    Parameters
+    ----------
+    answer : of `solve`
+    """
+    letters = Letters(answer)
+    base, changes = sensitivity.changes(answer)
+    return Derivation(
+        answer=answer, textbook=tuple(_shown(letters, key) for key in letters.textbook_keys()),
+        corrected=tuple(_shown(letters, key) for key in letters.correction_keys()), floor=_floor(answer),
+        terms=tuple(corrections.terms(answer)), base=base, changes=tuple(changes),
+    )  # fmt: skip
+
+
+def single(answer: Answer, key: str) -> Shown:
+    """One equation.
+
+    Parameters
+    ----------
+    answer : of `solve`
+    key : such as E6
+
+    Raises
+    ------
+    ChunkcalcError : an unknown equation, or one that has no part in this deployment
+    """
+    names = {name.upper(): name for name in symbolic.EQUATIONS}
+    name = names.get(key.strip().upper())
+    if name is None:
+        raise ChunkcalcError(f"there is no equation '{key:.20}'", "--equation", f"one of {', '.join(names.values())}")
+    letters = Letters(answer)
+    if name not in (*letters.textbook_keys(), *letters.correction_keys()):
+        raise ChunkcalcError(f"{name} has no numbers here", "--equation", WHY_NOT[name])
+    return _shown(letters, name)
+
+
+def _shown(letters: Letters, key: str) -> Shown:
+    """An equation with its numbers."""
+    equation, values = symbolic.EQUATIONS[key], letters.of(key)
+    texts = {name: _letter(value, symbolic.NOMENCLATURE[name].unit) for name, value in values.items()}
+    symbols, filled = symbolic.formula(key), symbolic.formula(key, texts)
+    result, numbers = float(symbolic.value(key, values)), symbolic.line(filled)
+    if key == "E3" and letters.full is None:  # no layers and heads of one kind to count
+        numbers = f"κ · s · b = {letters.cache_per_token:,.0f} B · {texts['s']} · {texts['b']}"
+    tex, inverse = [f"{equation.left[1]} = {symbolic.tex(symbols)}"], None
+    if key in symbolic.INVERTED:
+        solved = symbolic.inverted(key)
+        inverse = f"{symbolic.INVERTED[key][0]}  =>  c = {' or '.join(symbolic.line(each) for each in solved)}"
+        tex += [f"c = {symbolic.tex(each)}" for each in solved]
+    tex.append(f"{equation.left[1]} = {symbolic.tex(filled)}")
+    value = ("no", "yes")[int(result)] if equation.unit == "bool" else _text(result, equation.unit)
+    return Shown(
+        key=key, title=equation.title, source=equation.source, left=equation.left[0], symbols=symbolic.line(symbols),
+        inverse=inverse, numbers=numbers, tex=tuple(tex), value=value + (" tokens" if equation.unit == "token" else ""),
+        result=result, takeaway=takeaway(letters, key, result),
+    )  # fmt: skip
+
+
+def _letter(value: float, unit: str) -> str:
+    """The same for a letter in a formula, where 2.5 tokens are not 3."""
+    whole = unit != "token" or value == round(value) or value >= 100
+    return _text(value, unit) if whole else f"{value:.3g}"
+
+
+def _text(value: float, unit: str) -> str:
+    """A number as the reports print it."""
+    writers: Mapping[str, Callable[[float], str]] = {
+        "s": format_duration, "token": lambda x: f"{x:,.0f}", "FLOP/byte": lambda x: f"{x:,.0f} FLOP/B",
+        "FLOP": lambda x: format_si(x, "FLOP"), "FLOP/s": lambda x: format_si(x, "FLOP/s"),
+        "byte": lambda x: format_si(x, "B"), "byte/s": lambda x: format_si(x, "B/s"),
+    }  # fmt: skip
+    if unit in writers:
+        return writers[unit](value)
+    if value >= 1e9:
+        return f"{value / 1e9:.1f}e9"
+    return f"{value:,.4g}" if value != round(value) else f"{value:,.0f}"
+
+
+def _floor(answer: Answer) -> Floor | None:
+    """The floor in closed form, where the model allows one."""
+    deployment, slo = answer.case.deployment, answer.slo
+    view = outlook(deployment, answer.workload, slo)
+    prefill = view.floor.prefill
+    if answer.chunk > prefill.tokens or view.floor.interval:
+        return None
+    timer = StepTimer(deployment, answer.workload.draft_tokens)
+    expression = symbolic.bound(timer, prefill.cached + prefill.tokens, prefill.b, prefill.s)
+    if not symbolic.polynomial(expression):
+        return None
+    sides = tuple(_polynomial(each) for each in symbolic.coefficients(expression))
+    judged = view.floor.mixed and slo.tpot is not None and slo.tpot_basis == "step"
+    limit = slo.tpot * view.floor.accepted if judged and slo.tpot is not None else None
+    largest = math.inf if limit is None else symbolic.largest_below(expression, limit)
+    reached = max(0.0, largest) if largest < prefill.tokens else None
+    return Floor(sides=sides, step=answer.floor.step_s, largest=reached)
+
+
+def _polynomial(coefficients: list[float]) -> str:
+    """`9.57 ms + 39.1 ns c` from the constant up."""
+    powers = ("", " c", " c^2", " c^3")
+    terms = [(value, powers[index]) for index, value in enumerate(coefficients) if value]
+    out = ""
+    for value, power in terms:
+        text = f"{_small(abs(value))}{' ·' if power else ''}{power}"
+        out += f" {'-' if value < 0 else '+'} {text}" if out else f"{'-' if value < 0 else ''}{text}"
+    return out or "0 s"
+
+
+def _small(seconds: float) -> str:
+    for unit, scale in (("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15)):
+        if seconds < 1e-6 and (seconds >= scale or unit == "fs"):
+            return f"{seconds / scale:.3g} {unit}"
+    return format_duration(seconds)

@@ -1,0 +1,156 @@
+"""What the letters of the equations stand for in one answer."""
+
+from __future__ import annotations
+
+from chunkcalc import corrections, counts, equations, roofline, symbolic
+from chunkcalc.answer import Answer
+from chunkcalc.outlook import outlook
+from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Gqa, Kernel, Moe
+from chunkcalc.step import StepTimer
+from chunkcalc.textbook import ClosedForms
+
+WHY_NOT = {
+    "E10": "give --tpot", "E11": "give a --ttft above the time of the prompt's arithmetic",
+    "E12": "give --ttft and --tpot that the textbook can meet",
+    **dict.fromkeys(("C2a", "C2b", "C2"), "it holds for dense models with full attention"),
+    "C3": "the model has no experts", "C5": "a single GPU needs no all-reduce", "C6": "nothing decodes",
+}  # fmt: skip
+
+
+class Letters:
+    """The letters of one answer.
+
+    Parameters
+    ----------
+    answer : the answer
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, deployment = answer, answer.case.deployment
+        self.model, self.workload, self.parallelism = deployment.model, answer.workload, deployment.parallelism
+        self.forms = ClosedForms(deployment, answer.workload)
+        timer = StepTimer(deployment, self.workload.draft_tokens)
+        self.hardware = timer.hardware
+        self.service = outlook(deployment, self.workload, answer.slo, timer).expected
+        self.longest = self.service.prefill.longest(answer.chunk)
+        self.kernels = [kernel for kernel in timer.kernels(*self.longest) if kernel.launches]
+        self._shared = self._of_the_textbook()
+
+    def _of_the_textbook(self) -> dict[str, float]:
+        answer, forms, c = self.answer, self.forms, self.answer.chunk
+        flops = equations.step_flops(c, forms.b, forms.psi)
+        known = {
+            "c": c, "b": forms.b, "s": self.workload.context, "Psi": forms.psi, "s_Psi": forms.weights / forms.psi,
+            "s_kv": KV_BYTES[answer.case.deployment.precision.kv], "flops": flops, "weight_traffic": forms.weights,
+            "kv_traffic": forms.kv, "I_star": forms.ridge, "P": forms.P, "B": forms.B,
+            "t_compute": equations.compute_time(flops, forms.P), "t_memory": forms.t_memory, "t_step": forms.step(c),
+            "s_p": forms.tokens, "k": equations.chunk_count(forms.tokens, c), "tpot": answer.slo.tpot,
+            "ttft": answer.slo.ttft, "c_min": answer.textbook.chunk_min, "c_max": answer.textbook.chunk_max,
+        }  # fmt: skip
+        return {name: value for name, value in known.items() if value is not None}
+
+    @property
+    def full(self) -> Gqa | None:
+        """The attention of a model that has full attention of one kind in every layer."""
+        kinds = {group.attention for group in self.model.layers}
+        kind = next(iter(kinds))
+        if len(kinds) > 1 or not isinstance(kind, Gqa):
+            return None
+        cut = kind.window or kind.chunk or kind.top_k or kind.shares_kv or kind.v_head_dim not in (None, kind.head_dim)
+        return None if cut else kind
+
+    @property
+    def experts(self) -> Moe | None:
+        """The first mixture of experts."""
+        return next((group.ffn for group in self.model.layers if isinstance(group.ffn, Moe)), None)
+
+    @property
+    def cache_per_token(self) -> float:
+        """KV cache per token of context on all GPUs together, each row counted once [byte]."""
+        return counts.kv_bytes_per_token(self.model, self.answer.case.deployment.precision.kv)
+
+    def textbook_keys(self) -> list[str]:
+        """The published equations that this question has numbers for."""
+        out = ["E1", "E2", "E3", "E4", "E5", "E6", "E7a", "E7b", "E7", "E8", "E9"]
+        out += ["E10"] if "tpot" in self._shared else []
+        prompt = equations.compute_time(equations.step_flops(self.forms.tokens, 0, self.forms.psi), self.forms.P)
+        out += ["E11"] if self._shared.get("ttft", 0.0) > prompt else []
+        return out + (["E12"] if "c_min" in self._shared else [])
+
+    def correction_keys(self) -> list[str]:
+        """The corrections that have a part in this deployment."""
+        dense = self.full is not None and self.experts is None
+        present = {
+            "C1": True, "C2a": dense, "C2b": dense, "C2": dense, "C3": self.experts is not None,
+            "C4": True,
+            "C5": any(kernel.form == "allreduce" for kernel in self.kernels),
+            "C6": self.workload.batch > 0 and self.workload.output > 1,
+        }  # fmt: skip
+        return [key for key, holds in present.items() if holds]
+
+    def of(self, key: str) -> dict[str, float]:
+        """The letters of an equation by name.
+
+        Parameters
+        ----------
+        key : such as E6
+        """
+        own = {"E3": self._cache, "C1": self._pairs, "C2a": self._attention, "C2b": self._attention,
+               "C2": self._quadratic, "C3": self._routing, "C4": self._product,
+               "C5": self._allreduce, "C6": self._balance}.get(key)  # fmt: skip
+        values = self._shared | (own() if own else {})
+        return {name: values[name] for name in symbolic.EQUATIONS[key].letters}
+
+    def _cache(self) -> dict[str, float]:
+        """Layers and heads; of other kinds of attention as many elements as a token takes."""
+        kind = self.full
+        if kind is None:
+            elements = counts.kv_bytes_per_token(self.model, "bf16") / KV_BYTES["bf16"]
+            return {"layers": 1, "kv_heads": 1, "head_dim": elements / 2}
+        return {"layers": self.model.layer_count, "kv_heads": kind.kv_heads, "head_dim": kind.head_dim}
+
+    def _pairs(self) -> dict[str, float]:
+        return {"c": float(self.longest[0]), "p": float(self.longest[1])}
+
+    def _attention(self) -> dict[str, float]:
+        kind, model, b = self.full, self.model, self.forms.b
+        assert kind is not None
+        linear, head = counts.matmul_parameters(model), model.vocab * model.hidden
+        weights = linear * WEIGHT_BYTES[self.answer.case.deployment.precision.dense] + head * WEIGHT_BYTES["bf16"]
+        pair = 4.0 * kind.heads * kind.head_dim * model.layer_count
+        return {"W_lin": linear, "weight_traffic": weights, "head_flops": 2 * head * b, "a": pair,
+                "kappa": self.cache_per_token, "p": float(self.longest[1]), "b": b}  # fmt: skip
+
+    def _quadratic(self) -> dict[str, float]:
+        found = self._shared | self._attention()
+        pair = {"h": "C2a", "g": "C2b"}
+        return {**found, **{name: float(symbolic.value(key, found)) for name, key in pair.items()}}
+
+    def _routing(self) -> dict[str, float]:
+        moe = self.experts
+        assert moe is not None
+        return {"E": moe.experts, "k": moe.top_k, "n": self.parallelism.dp * (self.longest[0] + self.longest[2])}
+
+    def largest_product(self) -> Kernel:
+        """The product that takes most of the step."""
+        products = [kernel for kernel in self.kernels if kernel.form in corrections.PRODUCTS]
+        return max(products, key=lambda kernel: float(roofline.seconds(kernel, self.hardware)))
+
+    def _product(self) -> dict[str, float]:
+        kernel = self.largest_product()
+        x, y = (corrections.side(kernel, self.hardware, name) for name in ("compute", "memory"))
+        return {"x": x, "y": y, "q": self.hardware.efficiency[f"{kernel.form}.{kernel.dtype}"].knee}
+
+    def largest_allreduce(self) -> Kernel:
+        """The all-reduce that takes most of the step."""
+        reduces = [kernel for kernel in self.kernels if kernel.form == "allreduce"]
+        return max(reduces, key=lambda kernel: float(kernel.launches * kernel.link_bytes))
+
+    def _allreduce(self) -> dict[str, float]:
+        kernel = self.largest_allreduce()
+        fit = roofline.allreduce_fit(self.hardware, kernel.group)
+        return {"message": kernel.link_bytes, "latency": fit.latency, "link": fit.bandwidth, "ramp": fit.ramp}
+
+    def _balance(self) -> dict[str, float]:
+        b = self.workload.batch / (self.parallelism.dp * self.parallelism.pp)
+        return {"b": b, "A": self.service.accepted, "s_eff": self.answer.prompt_tokens, "o": self.workload.output}

@@ -1,0 +1,1 @@
+"""Pictures of an answer, drawn by matplotlib, which the extra `[plot]` brings."""

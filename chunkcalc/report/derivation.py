@@ -1,0 +1,149 @@
+"""A derivation as Markdown and as a LaTeX document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from chunkcalc.explain import Derivation, Shown
+from chunkcalc.report import explain as words
+from chunkcalc.symbolic import EQUATIONS, NOMENCLATURE
+from chunkcalc.units import format_duration
+
+PREAMBLE = r"""\documentclass{article}
+\usepackage[a4paper,margin=2.2cm]{geometry}
+\usepackage{amsmath,amssymb,longtable}
+\allowdisplaybreaks
+\begin{document}
+\small
+"""
+ESCAPES = {
+    "%": r"\%",
+    "_": r"\_",
+    "&": r"\&",
+    "#": r"\#",
+    "±": r"$\pm$",
+    "Ψ": r"$\Psi$",
+    "κ": r"$\kappa$",
+    "^": r"\^{}",
+}
+
+
+def markdown(found: Derivation) -> str:
+    """The derivation as Markdown.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    parts = [f"**{words.subject(found)}**"]
+    for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
+        parts.append(f"## {head}")
+        parts += [markdown_equation(each) for each in equations]
+    if found.floor is not None:
+        sides = ",\n      ".join(found.floor.sides)
+        at = f"{format_duration(found.floor.step)} at c = {found.answer.chunk:,}"
+        parts += [
+            f"## {words.FLOOR}",
+            f"    t >= max({sides})\n      = {at}",
+            _bold(words.floor_words(found)),
+        ]
+    rows = [
+        (term.name, format_duration(term.step) if not index else words.signed(term.step),
+         format_duration(term.ttft) if not index else words.signed(term.ttft), term.why)
+        for index, term in enumerate(found.terms)
+    ]  # fmt: skip
+    last = found.answer.expected
+    rows.append(("**expected**", f"**{format_duration(last.step_s)}**", f"**{format_duration(last.ttft_s)}**", ""))
+    parts += [f"## {words.TERMS}", _table(("", "longest step", "TTFT", "why"), rows)]
+    moved = [(change.what, *words.change_cells(found.base, change)) for change in found.changes]
+    parts += [f"## {words.CHANGES}", _table(("10 % more", "window", "c_max", "step", "TTFT", "mean TPOT"), moved)]
+    parts += [_bold(words.change_words(found)), _bold(words.conclusion(found))]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown_equation(shown: Shown) -> str:
+    """One equation as Markdown.
+
+    Parameters
+    ----------
+    shown : the equation
+    """
+    rows = [f"{shown.left} = {shown.symbols}", f"  = {shown.numbers}", f"  = {shown.value}"]
+    if shown.inverse:
+        rows.append(f"from {shown.inverse}")
+    body = "\n".join(f"    {row}" for row in rows)
+    return f"### {shown.key}: {shown.title}\n\n{body}\n\n{_bold(shown.takeaway)} ({shown.source})"
+
+
+def nomenclature() -> str:
+    """The letters as a Markdown table."""
+    rows = [(each.symbol, f"`{name}`", each.unit, each.meaning) for name, each in NOMENCLATURE.items()]
+    return _table(("symbol", "in the code", "unit", "meaning"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [tuple(head), ("---", *["---"] * (len(head) - 1)), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def _bold(text: str) -> str:
+    """A sentence in bold Markdown, whose own stars stay stars."""
+    return f"**{_sentence(text).replace('*', chr(92) + '*')}**"
+
+
+def latex(found: Derivation) -> str:
+    """The derivation as a document that LaTeX compiles.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    parts = [PREAMBLE, rf"\noindent\textbf{{{_escaped(words.subject(found))}}}"]
+    for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
+        parts.append(rf"\section*{{{_escaped(head)}}}")
+        parts += [latex_equation(each) for each in equations]
+    parts += [rf"\section*{{{_escaped(words.TERMS)}}}", *_latex_terms(found)]
+    parts.append(r"\section*{Nomenclature}")
+    parts += [
+        r"\begin{longtable}{lll}",
+        *(rf"${each.tex}$ & {_escaped(each.unit)} & {_escaped(each.meaning)} \\" for each in NOMENCLATURE.values()),
+        r"\end{longtable}", rf"\noindent\textbf{{{_escaped(_sentence(words.conclusion(found)))}}}", r"\end{document}",
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+def latex_equation(shown: Shown) -> str:
+    """One equation as a paragraph of LaTeX.
+
+    Parameters
+    ----------
+    shown : the equation
+    """
+    unit = EQUATIONS[shown.key].unit
+    rows = [*shown.tex, rf"{EQUATIONS[shown.key].left[1]} = \text{{{_escaped(shown.value)}}}"]
+    body = " \\\\\n".join(row.replace(" = ", " &= ", 1) for row in rows)
+    title = f"{shown.key}: {shown.title}" + (f" [{unit}]" if unit not in ("1", "bool") else "")
+    return (
+        rf"\paragraph{{{_escaped(title)}}}" + "\n" + rf"{{\footnotesize\begin{{align*}}{body}\end{{align*}}}}" + "\n"
+        + rf"\textbf{{{_escaped(_sentence(shown.takeaway))}}} \emph{{({_escaped(shown.source)})}}"
+    )  # fmt: skip
+
+
+def _latex_terms(found: Derivation) -> Iterator[str]:
+    yield r"\begin{longtable}{lrr}"
+    yield r" & longest step & TTFT \\ \hline"
+    for index, term in enumerate(found.terms):
+        cells = [format_duration(each) if not index else words.signed(each) for each in (term.step, term.ttft)]
+        yield rf"{_escaped(term.name)} & {cells[0]} & {cells[1]} \\"
+    last = found.answer.expected
+    yield rf"\hline expected & {format_duration(last.step_s)} & {format_duration(last.ttft_s)} \\"
+    yield r"\end{longtable}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub("[" + re.escape("".join(ESCAPES)) + "]", lambda found: ESCAPES[found[0]], text)

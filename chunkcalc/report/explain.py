@@ -1,0 +1,251 @@
+"""A derivation for a person, in 80 columns, and as chunkcalc.explain/1."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from chunkcalc.explain import Derivation, Shown
+from chunkcalc.report.json import inputs
+from chunkcalc.report.tables import WIDTH
+from chunkcalc.report.text import Line, Segment
+from chunkcalc.sensitivity import Change, Values
+from chunkcalc.units import format_count, format_duration
+
+SCHEMA = "chunkcalc.explain/1"
+INDENT = 5
+NAME = 25
+NOTHING = 5e-10  # [s]
+GLUE = "\u00a0"
+TEXTBOOK = "The textbook: the published equations on datasheet peaks"
+CORRECTED = "What the prediction adds"
+FLOOR = "The floor of this deployment, as a function of the chunk"
+TERMS = "From the textbook's numbers to the expected ones"
+CHANGES = "What 10 % more of something changes, at the same budget"
+
+
+def subject(found: Derivation) -> str:
+    """What is explained.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    answer = found.answer
+    deployment, workload = answer.case.deployment, answer.workload
+    return (
+        f"{deployment.model.id}, {deployment.precision.weights} weights, on {deployment.parallelism.gpus} x "
+        f"{deployment.hardware.id} under {deployment.engine.name}: {format_count(workload.prompt)} prompt + "
+        f"{format_count(workload.output)} output tokens, batch {format_count(workload.batch)}"
+    )
+
+
+def conclusion(found: Derivation) -> str:
+    """The answer in one sentence.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    answer = found.answer
+    verb = "judged" if answer.given else "set" if answer.holds else "closest"
+    ends = answer.window
+    window = "no chunk keeps every limit"
+    if ends.chunk_min is not None and ends.chunk_max is not None:
+        window = f"chunks {format_count(ends.chunk_min)} to {format_count(ends.chunk_max)} keep every limit"
+    return (
+        f"{answer.verdict.replace('_', ' ')}: {window}; {verb} {format_count(answer.chunk)} "
+        f"(budget {format_count(answer.budget)}), step {format_duration(answer.expected.step_s)}, "
+        f"TTFT {format_duration(answer.expected.ttft_s)}"
+    )
+
+
+def text(found: Derivation) -> list[Line]:
+    """The whole derivation.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    out: list[Line] = [[Segment(row, "bold")] for row in textwrap.wrap(subject(found), WIDTH)]
+    for head, equations in ((TEXTBOOK, found.textbook), (CORRECTED, found.corrected)):
+        out += [[], [Segment(head, "bold underline")]]
+        for each in equations:
+            out += [[], *equation(each)]
+    if found.floor is not None:
+        out += [[], [Segment(FLOOR, "bold underline")], [], *_floor(found)]
+    out += [[], [Segment(TERMS, "bold underline")], [], *_terms(found)]
+    out += [[], [Segment(CHANGES, "bold underline")], [], *_changes(found)]
+    rows = textwrap.wrap(conclusion(found), WIDTH)
+    return [*out, [], *([Segment(row, "bold")] for row in rows)]
+
+
+def equation(shown: Shown) -> list[Line]:
+    """One equation: symbols, inverse, numbers, result, and what it means.
+
+    Parameters
+    ----------
+    shown : the equation
+    """
+    out: list[Line] = [[Segment(f"{shown.key:<{INDENT}}", "bold cyan"), Segment(shown.title, "bold")]]
+    head = f"{shown.left} = "
+    out += _formula(head, shown.symbols)
+    out += _formula(" " * (len(head) - 2) + "= ", shown.numbers)
+    out += _formula(" " * (len(head) - 2) + "= ", shown.value)
+    if shown.inverse:
+        out += _formula("from ", shown.inverse)
+    rows = textwrap.wrap(shown.takeaway, WIDTH - INDENT)
+    return [*out, *([Segment(" " * INDENT), Segment(row, "bold")] for row in rows)]
+
+
+def _formula(head: str, formula: str) -> list[Line]:
+    """Wrapped between terms, never between a number and its unit."""
+    glued = re.sub(r"(?<=[\d)]) (?=[A-Za-z])", GLUE, formula)
+    rows = textwrap.wrap(glued, WIDTH - INDENT - len(head), break_long_words=False, break_on_hyphens=False)
+    indents = [head, *[" " * len(head)] * (len(rows) - 1)]
+    return [
+        [Segment(" " * INDENT + indent + row.replace(GLUE, " "))] for indent, row in zip(indents, rows, strict=True)
+    ]
+
+
+def floor_words(found: Derivation) -> str:
+    """What the floor means.
+
+    Parameters
+    ----------
+    found : a derivation with a floor
+    """
+    assert found.floor is not None
+    if found.answer.slo.tpot is None or found.answer.slo.tpot_basis != "step":
+        return f"no engine takes less than {format_duration(found.floor.step)} at this chunk"
+    if found.floor.largest is None:
+        return "even the whole prompt in one step would keep TPOT on perfect hardware: what limits the chunk is above"
+    if not found.floor.largest:
+        return "the decodes alone miss TPOT on this hardware, whatever the engine"
+    return f"beyond {format_count(int(found.floor.largest))} tokens no engine keeps TPOT on this hardware"
+
+
+def _floor(found: Derivation) -> Iterator[Line]:
+    assert found.floor is not None
+    sides = found.floor.sides
+    rows = [f"{'t >= max(' if not index else ' ' * 9}{side}{',' if index + 1 < len(sides) else ')'}"
+            for index, side in enumerate(sides)] if len(sides) > 1 else [f"t >= {sides[0]}"]  # fmt: skip
+    yield from ([Segment(" " * INDENT + row)] for row in rows)
+    yield [Segment(f"{' ' * INDENT}  = {format_duration(found.floor.step)} at c = {format_count(found.answer.chunk)}")]
+    for row in textwrap.wrap(floor_words(found), WIDTH - INDENT):
+        yield [Segment(" " * INDENT), Segment(row, "bold")]
+
+
+def signed(seconds: float | None) -> str:
+    """A time with its sign.
+
+    Parameters
+    ----------
+    seconds : None prints as nothing
+    """
+    if seconds is None:
+        return ""
+    if abs(seconds) < NOTHING:
+        return "0"
+    return f"{'-' if seconds < 0 else '+'}{format_duration(abs(seconds))}"
+
+
+def _terms(found: Derivation) -> Iterator[Line]:
+    yield [Segment(f"{'':<{NAME}}{'longest step':>13}{'TTFT':>11}", "bold")]
+    for index, term in enumerate(found.terms):
+        shown = [format_duration(each) if not index else signed(each) for each in (term.step, term.ttft)]
+        yield [Segment(f"{term.name:<{NAME}}{shown[0]:>13}{shown[1]:>11}")]
+        for row in textwrap.wrap(term.why, WIDTH - 4):
+            yield [Segment(f"  {row}", "dim")]
+    answer = found.answer.expected
+    yield [
+        Segment(f"{'expected':<{NAME}}{format_duration(answer.step_s):>13}{format_duration(answer.ttft_s):>11}", "bold")
+    ]
+    largest = max((term for term in found.terms[1:] if term.step is not None), key=lambda term: term.step or 0.0)
+    words = f"most of what the textbook leaves out of the step is {largest.name}: {signed(largest.step)}"
+    yield from ([Segment(row, "bold")] for row in textwrap.wrap(words, WIDTH))
+
+
+def change_cells(base: Values, change: Change) -> tuple[str, ...]:
+    """Window, and how step, TTFT and mean TPOT move.
+
+    Parameters
+    ----------
+    base : before the change
+    change : the change
+    """
+    after = change.values
+    window = "none"
+    if after.chunk_min is not None and after.chunk_max is not None:
+        window = f"{format_count(after.chunk_min)} to {format_count(after.chunk_max)}"
+    moved = "" if after.chunk_max is None or base.chunk_max is None else f"{after.chunk_max - base.chunk_max:+,}"
+    pairs = ((base.step, after.step), (base.ttft, after.ttft), (base.tpot, after.tpot))
+    return (window, moved, *("" if not x or y is None else f"{100 * (y / x - 1):+.1f} %" for x, y in pairs))
+
+
+def change_words(found: Derivation) -> str:
+    """What moves the upper end of the window most, in one sentence.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    base = found.base.chunk_max
+    moves = [] if base is None else [
+        (change.values.chunk_max - base, change.what) for change in found.changes
+        if change.values.chunk_max is not None
+        and change.what not in ("TPOT allowed", "TTFT allowed", "longest gap allowed")
+    ]  # fmt: skip
+    if not moves:
+        return "no chunk keeps every limit, so there is no window to move"
+    by, what = max(moves, key=lambda move: abs(move[0]))
+    return f"10 % more {what} moves c_max by {by:+,} tokens" if by else "none of these moves c_max"
+
+
+def _changes(found: Derivation) -> Iterator[Line]:
+    head = ("", "window", "c_max", "step", "TTFT", "mean TPOT")
+    widths = (NAME, 16, 8, 9, 9, 11)
+    yield [Segment(_columns(head, widths), "bold")]
+    for change in found.changes:
+        yield [Segment(_columns((change.what, *change_cells(found.base, change)), widths))]
+    yield from ([Segment(row, "bold")] for row in textwrap.wrap(change_words(found), WIDTH))
+
+
+def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
+    pairs = zip(cells, widths, strict=True)
+    return "".join(f"{cell:>{width}}" if index else f"{cell:<{width}}" for index, (cell, width) in enumerate(pairs))
+
+
+def json(found: Derivation) -> dict[str, Any]:
+    """chunkcalc.explain/1.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    floor = found.floor
+    return {
+        "schema": SCHEMA, "inputs": inputs(found.answer), "verdict": found.answer.verdict,
+        "chunk": found.answer.chunk, "budget": found.answer.budget,
+        "equations": [json_equation(each) for each in (*found.textbook, *found.corrected)],
+        "floor": None if floor is None else {"step_s": floor.step, "chunk_max": floor.largest, "sides": floor.sides},
+        "terms": [{"name": t.name, "why": t.why, "step_s": t.step, "ttft_s": t.ttft} for t in found.terms],
+        "base": found.base._asdict(),
+        "ten_per_cent_more": [{"what": each.what, **each.values._asdict()} for each in found.changes],
+    }  # fmt: skip
+
+
+def json_equation(shown: Shown) -> dict[str, Any]:
+    """An equation as JSON.
+
+    Parameters
+    ----------
+    shown : the equation
+    """
+    return {
+        "key": shown.key, "title": shown.title, "source": shown.source, "left": shown.left, "formula": shown.symbols,
+        "inverse": shown.inverse, "numbers": shown.numbers, "value": shown.value, "result": shown.result,
+        "latex": list(shown.tex), "takeaway": shown.takeaway,
+    }  # fmt: skip
