@@ -64,7 +64,7 @@ def _edges(values: Sequence[int]) -> list[float]:
 
 def _names(axes: Any, states: dict[tuple[int, int], str]) -> None:
     """Each region's name at its middle, for readers and printers without colour."""
-    for state in set(states.values()):
+    for state in WORDS:
         inside = [key for key, found in states.items() if found == state]
         if len(inside) < 0.05 * len(states):
             continue
