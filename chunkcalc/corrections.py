@@ -22,12 +22,12 @@ PRODUCTS = frozenset(("gemm", "moe"))
 # What each reading adds to the one before; the first is E7.
 TERMS = (
     ("weights a step uses", "the experts it touches, the head for sampled tokens only; the textbook takes all of Ψ"),
-    ("attention, activations", "queries times keys (C1), the prompt's cache read again by each chunk, activations"),
+    ("attention, activations", "queries times keys (C1, C7), the prompt's cache read again by each chunk, activations"),
     ("one kernel after another", "each waits for its own bottleneck; the textbook overlaps arithmetic with traffic"),
     ("fractions of the peaks", "what kernels reach of arithmetic and bandwidth, and idle or padded tiles (C4)"),
     ("launches, moved rows", "fixed time per kernel inside a captured step; quantising and permuting activations"),
     ("links between GPUs", "all-reduces of every layer (C5), experts spread over GPUs"),
-    ("the engine", "host time per layer, routing, sampling"),
+    ("the engine", "host time per layer, routing, sampling (C8)"),
 )  # fmt: skip
 
 

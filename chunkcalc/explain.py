@@ -60,7 +60,7 @@ class Derivation:
     """An answer explained.
 
     answer : the answer
-    textbook, corrected : equations E1-E12, and C1-C6 that the prediction adds
+    textbook, corrected : equations E1-E12, and C1-C9 that the prediction adds
     floor : None where it is no polynomial in c (mixtures of experts, windows)
     terms : from the textbook's step and TTFT to the expected ones
     base, changes : what 10 % more of something changes
@@ -127,7 +127,8 @@ def _shown(letters: Letters, key: str) -> Shown:
         inverse = f"{symbolic.INVERTED[key][0]}  =>  c = {' or '.join(symbolic.line(each) for each in solved)}"
         tex += [f"c = {symbolic.tex(each)}" for each in solved]
     tex.append(f"{equation.left[1]} = {symbolic.tex(filled)}")
-    value = ("no", "yes")[int(result)] if equation.unit == "bool" else _text(result, equation.unit)
+    text = _text if key.startswith("E") else _letter  # the published ones with the digits that `solve` prints
+    value = ("no", "yes")[int(result)] if equation.unit == "bool" else text(result, equation.unit)
     return Shown(
         key=key, title=equation.title, source=equation.source, left=equation.left[0], symbols=symbolic.line(symbols),
         inverse=inverse, numbers=numbers, tex=tuple(tex), value=value + (" tokens" if equation.unit == "token" else ""),

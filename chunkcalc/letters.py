@@ -14,6 +14,7 @@ WHY_NOT = {
     "E12": "give --ttft and --tpot that the textbook can meet",
     **dict.fromkeys(("C2a", "C2b", "C2"), "it holds for dense models with full attention"),
     "C3": "the model has no experts", "C5": "a single GPU needs no all-reduce", "C6": "nothing decodes",
+    "C7": "every layer sees the whole context", "C9": "give --draft-tokens",
 }  # fmt: skip
 
 
@@ -29,7 +30,7 @@ class Letters:
         self.answer, deployment = answer, answer.case.deployment
         self.model, self.workload, self.parallelism = deployment.model, answer.workload, deployment.parallelism
         self.forms = ClosedForms(deployment, answer.workload)
-        timer = StepTimer(deployment, self.workload.draft_tokens)
+        timer = self.timer = StepTimer(deployment, self.workload.draft_tokens)
         self.hardware = timer.hardware
         self.service = outlook(deployment, self.workload, answer.slo, timer).expected
         self.longest = self.service.prefill.longest(answer.chunk)
@@ -84,7 +85,8 @@ class Letters:
             "C1": True, "C2a": dense, "C2b": dense, "C2": dense, "C3": self.experts is not None,
             "C4": True,
             "C5": any(kernel.form == "allreduce" for kernel in self.kernels),
-            "C6": self.workload.batch > 0 and self.workload.output > 1,
+            "C6": self.workload.batch > 0 and self.workload.output > 1, "C7": self.window is not None, "C8": True,
+            "C9": self.workload.draft_tokens > 0,
         }  # fmt: skip
         return [key for key, holds in present.items() if holds]
 
@@ -97,7 +99,8 @@ class Letters:
         """
         own = {"E3": self._cache, "C1": self._pairs, "C2a": self._attention, "C2b": self._attention,
                "C2": self._quadratic, "C3": self._routing, "C4": self._product,
-               "C5": self._allreduce, "C6": self._balance}.get(key)  # fmt: skip
+               "C5": self._allreduce, "C6": self._balance, "C7": self._windowed,
+               "C8": self._host, "C9": self._drafts}.get(key)  # fmt: skip
         values = self._shared | (own() if own else {})
         return {name: values[name] for name in symbolic.EQUATIONS[key].letters}
 
@@ -150,6 +153,28 @@ class Letters:
         kernel = self.largest_allreduce()
         fit = roofline.allreduce_fit(self.hardware, kernel.group)
         return {"message": kernel.link_bytes, "latency": fit.latency, "link": fit.bandwidth, "ramp": fit.ramp}
+
+    @property
+    def window(self) -> int | None:
+        """The first window, or number of selected keys, of the model's layers [token]."""
+        kinds = [group.attention for group in self.model.layers]
+        found = (getattr(kind, "window", None) or getattr(kind, "top_k", None) for kind in kinds)
+        return next((size for size in found if size), None)
+
+    def _windowed(self) -> dict[str, float]:
+        return {**self._pairs(), "w": float(self.window or 0)}
+
+    def _host(self) -> dict[str, float]:
+        each, groups = self.answer.case.deployment.engine.overheads, self.model.layers
+        experts = sum(group.count for group in groups if group.ffn.kind == "moe")
+        wide = sum(group.count for group in groups if getattr(group.attention, "norm_all", False))
+        c, _, b, *_ = self.longest
+        return {"layers": self.model.layer_count, "host_layer": float(self.timer.host_layer(c, b)),
+                "expert_layers": experts, "expert_layer": each.expert_layer, "b": b, "sequence": each.sequence,
+                "norm_layers": wide if self.parallelism.tp > 1 else 0, "norm_layer": each.norm_layer}  # fmt: skip
+
+    def _drafts(self) -> dict[str, float]:
+        return {"gamma": self.workload.draft_tokens, "chance": self.workload.draft_acceptance}
 
     def _balance(self) -> dict[str, float]:
         b = self.workload.batch / (self.parallelism.dp * self.parallelism.pp)

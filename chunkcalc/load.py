@@ -17,13 +17,13 @@ from chunkcalc.prefill import Prefill, StepTime, cached_tokens
 from chunkcalc.records import Deployment, Parallelism, Workload
 
 
-def accepted_tokens(gamma: float, a: float) -> float:
+def accepted_tokens(gamma: Any, chance: Any) -> Any:
     """Tokens a speculative step yields on average, (1 - a^(gamma+1)) / (1 - a).
 
     Parameters
     ----------
     gamma : draft tokens per step [token]
-    a : chance that a draft token holds [1]
+    chance : a, that a draft token holds [1]
 
     Returns
     -------
@@ -38,7 +38,7 @@ def accepted_tokens(gamma: float, a: float) -> float:
     >>> accepted_tokens(0, 0.7), round(accepted_tokens(3, 0.7), 3)
     (1.0, 2.533)
     """
-    return gamma + 1.0 if a == 1 else (1 - a ** (gamma + 1)) / (1 - a)
+    return gamma + 1.0 if chance == 1 else (1 - chance ** (gamma + 1)) / (1 - chance)
 
 
 def requests_per_step(b: float, A: float, o: float) -> float:

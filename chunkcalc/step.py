@@ -58,6 +58,30 @@ def token_kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any,
     return out + link.kernels(deployment, group, n, n_all, launches)
 
 
+def host_time(
+    layers: Any, host_layer: Any, expert_layers: Any, expert_layer: Any, norm_layers: Any, norm_layer: Any, b: Any,
+    sequence: Any,
+) -> Any:  # fmt: skip
+    """What an engine adds to the kernels of a step.
+
+    Parameters
+    ----------
+    layers : of the model [1]
+    host_layer : host time per layer [s]
+    expert_layers : layers with experts [1]
+    expert_layer : routing and sorting per such layer [s]
+    norm_layers : layers that normalise queries and keys over the heads of all ranks [1]
+    norm_layer : that exchange, per such layer [s]
+    b : decoding requests [token]
+    sequence : sampling and bookkeeping per decode [s]
+
+    Returns
+    -------
+    time [s]
+    """
+    return layers * host_layer + expert_layers * expert_layer + norm_layers * norm_layer + sequence * b
+
+
 class StepTimer:
     """Times the steps of one deployment; b and c are those of one attention rank.
 
@@ -99,12 +123,23 @@ class StepTimer:
         -------
         time [s]
         """
-        each, drafts = self._overheads, self.drafts
-        prompt = ops.positive(c) * ops.positive(c + b * (1 + drafts) - self.deployment.engine.captured)
-        always = self._layers * each.decode_layer + self._expert_layers * each.expert_layer
-        always = always + self._norm_layers * each.norm_layer + each.sequence * b
-        more = self._layers * max(0.0, each.prompt_layer - each.decode_layer)
-        return always + prompt * more
+        each = self._overheads
+        return host_time(
+            self._layers, self.host_layer(c, b), self._expert_layers, each.expert_layer, self._norm_layers,
+            each.norm_layer, b, each.sequence,
+        )  # fmt: skip
+
+    def host_layer(self, c: Any, b: Any) -> Any:
+        """Host time per layer of a step: more where prompt tokens make it too large for a captured graph [s].
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        b : decoding requests [token]
+        """
+        each = self._overheads
+        launched = ops.positive(c) * ops.positive(c + b * (1 + self.drafts) - self.deployment.engine.captured)
+        return each.decode_layer + launched * max(0.0, each.prompt_layer - each.decode_layer)
 
     def _least(self, c: Any) -> Any:
         """What the host takes at least to launch a step with prompt tokens [s]."""

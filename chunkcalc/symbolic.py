@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.printing.latex import LatexPrinter
 
-from chunkcalc import equations, load, ops, roofline
+from chunkcalc import equations, load, ops, roofline, step
 from chunkcalc.records import Allreduce
 from chunkcalc.step import StepTimer
 from chunkcalc.work import moe, pairs
@@ -47,7 +47,7 @@ NOMENCLATURE: Mapping[str, Quantity] = {
     "Psi": Quantity("Ψ", r"\Psi", "1", "parameters of the model"),
     "s_Psi": Quantity("s_Ψ", r"s_\Psi", "byte", "bytes per parameter"),
     "s_kv": Quantity("s_kv", r"s_{kv}", "byte", "bytes per element of the KV cache"),
-    "layers": Quantity("L", "L", "1", "attention layers"),
+    "layers": Quantity("L", "L", "1", "layers"),
     "kv_heads": Quantity("n_kv", r"n_{kv}", "1", "KV heads"),
     "head_dim": Quantity("d_h", r"d_h", "1", "head dimension"),
     "flops": Quantity("F", "F", "FLOP", "arithmetic of the step (E1)"),
@@ -78,6 +78,15 @@ NOMENCLATURE: Mapping[str, Quantity] = {
     "latency": Quantity("α", r"\alpha", "s", "latency of an all-reduce"),
     "link": Quantity("B_l", r"B_l", "byte/s", "bandwidth that an all-reduce reaches"),
     "ramp": Quantity("ρ", r"\rho", "s", "time that builds up over the first megabyte of a message"),
+    "w": Quantity("w", "w", "token", "keys that a query sees at most"),
+    "host_layer": Quantity("τ_l", r"\tau_l", "s", "host time per layer of a step"),
+    "expert_layers": Quantity("L_x", "L_x", "1", "layers with experts"),
+    "expert_layer": Quantity("τ_x", r"\tau_x", "s", "routing per layer with experts"),
+    "norm_layers": Quantity("L_n", "L_n", "1", "layers whose norm runs over all ranks"),
+    "norm_layer": Quantity("τ_n", r"\tau_n", "s", "that norm's exchange per layer"),
+    "sequence": Quantity("τ_b", r"\tau_b", "s", "sampling and bookkeeping per decode"),
+    "gamma": Quantity("γ", r"\gamma", "token", "draft tokens per step"),
+    "chance": Quantity("a_d", "a_d", "1", "chance that a draft token holds"),
     "A": Quantity("A", "A", "token", "tokens that a decode yields per step"),
     "s_eff": Quantity("s_e", r"s_e", "token", "prompt tokens that are not cached"),
 }
@@ -182,6 +191,19 @@ EQUATIONS: Mapping[str, Equation] = {
     "C6": Equation(
         "prompt tokens a step must carry", ("c_bal", r"c_{\mathrm{bal}}"), load.balance_chunk, ("b", "A", "s_eff", "o"),
         "token", "as many prompts enter as answers finish",
+    ),
+    "C7": Equation(
+        "pairs behind a window", ("pairs", r"\mathrm{pairs}"), pairs.window_pairs, ("c", "p", "w"), "1",
+        "the sum of min(p + i, w) over the queries of a chunk",
+    ),
+    "C8": Equation(
+        "what the engine adds to a step", ("t_e", "t_e"), step.host_time,
+        ("layers", "host_layer", "expert_layers", "expert_layer", "norm_layers", "norm_layer", "b", "sequence"), "s",
+        "fitted to served latencies, docs/accuracy.md",
+    ),
+    "C9": Equation(
+        "tokens that a speculative step yields", ("A", "A"), load.accepted_tokens, ("gamma", "chance"), "token",
+        "Leviathan et al., arXiv 2211.17192, equation 1",
     ),
 }  # fmt: skip
 

@@ -155,12 +155,34 @@ def _allreduce(letters: Letters, x: float) -> str:
 
 def _balance(letters: Letters, x: float) -> str:
     share = letters.answer.utilisation
+    if share > 1:
+        return f"this setting needs {share:.1f} times the capacity for prompts that it has: they pile up"
     return f"with fewer, prompts pile up; you use {100 * share:.0f} % of the capacity for prompts"
+
+
+def _windowed(letters: Letters, x: float) -> str:
+    whole = symbolic.value("C1", letters.of("C1"))
+    return f"in the layers with a window {100 * x / whole:.0f} % of the pairs of C1 are left"
+
+
+def _host(letters: Letters, x: float) -> str:
+    captured = letters.answer.case.deployment.engine.captured
+    over = letters.answer.budget > captured > 0
+    where = (
+        f"; a step of at most {format_count(captured)} tokens runs from a captured graph and takes less" if over else ""
+    )
+    share = x / letters.answer.expected.step_s
+    return f"{100 * share:.0f} % of the step is the engine's{where}"
+
+
+def _accepted(letters: Letters, x: float) -> str:
+    return f"{letters.workload.draft_tokens} drafts yield {x:.2f} tokens a step, so TPOT is the step over {x:.2f}"
 
 
 WORDS: Mapping[str, Callable[[Letters, float], str]] = {
     "E1": _arithmetic, "E2": _weights, "E3": _cache, "E4": _intensity, "E5": _ridge, "E6": _optimal, "E7a": _compute,
     "E7b": _memory, "E7": _step, "E8": _chunks, "E9": _ttft, "E10": _largest, "E11": _smallest, "E12": _feasible,
     "C1": _pairs, "C2a": _first_token, "C2b": _decodes_short, "C2": _attention,
-    "C3": _routing, "C4": _product, "C5": _allreduce, "C6": _balance,
+    "C3": _routing, "C4": _product, "C5": _allreduce, "C6": _balance, "C7": _windowed,
+    "C8": _host, "C9": _accepted,
 }  # fmt: skip
