@@ -74,6 +74,16 @@ class Outlook:
         """Half-width of the error of the longest gap between two tokens, as a fraction [1]."""
         return max(self._band.tpot, self._band.gap)
 
+    def band(self, limit: str) -> float:
+        """Half-width of the error of what a latency limit judges, as a fraction [1].
+
+        Parameters
+        ----------
+        limit : ttft, tpot or itl
+        """
+        tpot, ttft = self.bands
+        return {"ttft": ttft, "tpot": tpot, "itl": self.gap_band}[limit]
+
     @cached_property
     def _band(self) -> Band:
         """Of this engine and kind of model, wider where less was measured."""
@@ -149,17 +159,19 @@ class Outlook:
         service : the reading
         margin : keep the error band to spare
         """
-        tpot_band, ttft_band = self.bands if margin else (0.0, 0.0)
-        gap_band = self.gap_band if margin else 0.0
         slo, out = self.slo, []
+
+        def tightened(name: str, limit: float) -> float:
+            return limit / (1 + self.band(name)) if margin else limit
+
         if slo.ttft is not None:
-            out.append(Limit("ttft", slo.ttft / (1 + ttft_band), service.ttft_bounds))
+            out.append(Limit("ttft", tightened("ttft", slo.ttft), service.ttft_bounds))
         if slo.tpot is not None:
             per_step = slo.tpot_basis == "step"
-            limit = slo.tpot / (1 + tpot_band) * (service.accepted if per_step else 1)
+            limit = tightened("tpot", slo.tpot) * (service.accepted if per_step else 1)
             out.append(Limit("tpot", limit, service.gap_bounds if per_step else service.tpot_bounds))
         if slo.itl is not None:
-            out.append(Limit("itl", slo.itl / (1 + gap_band), service.gap_bounds))
+            out.append(Limit("itl", tightened("itl", slo.itl), service.gap_bounds))
         return out
 
     def ratios(self, c: int) -> dict[str, float]:

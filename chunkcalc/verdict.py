@@ -71,9 +71,9 @@ def status(view: Outlook, c: int) -> str:
     if not all(rule.holds(c) for rule in view.rules(view.expected)):
         return FAILS
     ratios = view.ratios(c)
-    if all(ratio >= 1 + _band(view, name) for name, ratio in ratios.items()):
+    if all(ratio >= 1 + view.band(name) for name, ratio in ratios.items()):
         return FEASIBLE
-    return MARGINAL if all(ratio >= 1 / (1 + _band(view, name)) for name, ratio in ratios.items()) else FAILS
+    return MARGINAL if all(ratio >= 1 / (1 + view.band(name)) for name, ratio in ratios.items()) else FAILS
 
 
 def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one return per verdict
@@ -260,16 +260,10 @@ def _margin(view: Outlook, chunk: int) -> str:
     tightest = min(ratios, key=lambda name: ratios[name])
     name = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}[tightest]
     percent = 100 * (1 / ratios[tightest] - 1)
-    needed = 100 * (1 - 1 / (1 + _band(view, tightest)))
+    needed = 100 * (1 - 1 / (1 + view.band(tightest)))
     if percent > 0:
         return f"{name} is predicted {percent:.0f}% over its limit, inside the error band"
     return f"the tightest limit is {name}: predicted {-percent:.0f}% below it, {needed:.0f}% is needed to be sure"
-
-
-def _band(view: Outlook, limit: str) -> float:
-    """The error band of the quantity that a limit judges [1]."""
-    tpot, ttft = view.bands
-    return {"ttft": ttft, "tpot": tpot, "itl": view.gap_band}[limit]
 
 
 def broken(view: Outlook, chunk: int) -> list[str]:

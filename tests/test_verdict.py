@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chunkcalc.case import resolve
+from chunkcalc.catalog import gpus
 from chunkcalc.disaggregation import (
     KV_LINK,
     decode_certificate,
@@ -15,6 +16,7 @@ from chunkcalc.disaggregation import (
 )
 from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
+from chunkcalc.report import json as json_report
 from chunkcalc.search import first
 from chunkcalc.solve import answer, solve
 from chunkcalc.verdict import status
@@ -202,3 +204,24 @@ def test_the_step_is_judged_for_mixed_engines_and_the_mean_where_prompts_go_firs
     assert first_in.expected.itl_s > first_in.expected.step_s
     other = solve(**SMALL, prompt=4000, batch=16, tpot=0.03, tpot_basis="mean")
     assert other.judged_tpot_s == other.expected.tpot_s
+
+
+def test_a_limit_on_the_gap_keeps_the_band_of_gaps():
+    """The longest gap is judged by its own error, wider than that of the mean."""
+    question = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "batch": 16, "budget": 512}
+    bare = solve(**question)
+    gap, tpot = bare.itl_error, bare.tpot_error
+    assert gap > 2 * tpot
+    assert json_report.solve(bare)["expected"]["error"]["itl"] == gap
+    just = bare.expected.itl_s * (1 + gap)
+    assert solve(**question, itl=just * 1.001).verdict == "feasible"
+    assert solve(**question, itl=just * 0.999).verdict == "marginal"
+    assert solve(**question, itl=bare.expected.itl_s / (1 + gap) * 1.001).verdict == "marginal"
+    assert solve(**question, tpot=bare.expected.step_s * (1 + tpot) * 1.001).verdict == "feasible"
+
+
+def test_a_band_of_gaps_is_never_narrower_than_that_of_means():
+    for gpu in gpus():
+        for engine, kinds in gpu.bands.items():
+            for kind, band in kinds.items():
+                assert 0 < band.tpot <= band.gap, (gpu.id, engine, kind)

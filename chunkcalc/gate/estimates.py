@@ -69,8 +69,7 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     for name, ratio in sorted(missed.items(), key=lambda item: item[1]):
         if name == "itl" and stalls:
             continue  # W03 says it, with what helps
-        tpot_band, ttft_band = view.bands
-        level = beyond(ratio, ttft_band if name == "ttft" else tpot_band)
+        level = beyond(ratio, view.band(name))
         small = name == "ttft"
         good = better is not None and all(reached >= 1 for reached in view.ratios(better.chunk).values())
         if better is not None and good and (answer.chunk < better.chunk) == small:
@@ -136,8 +135,7 @@ def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Fi
     """W10: an error where even limits that are missed by their whole error band leave no steady state."""
     service = view.expected
     best = last([view.memory_rule(), *view.latency_limits(service)], 1, view.longest_chunk)
-    tpot_band, ttft_band = view.bands
-    longer = {"tpot": 1 + tpot_band, "itl": 1 + tpot_band, "ttft": 1 + ttft_band}
+    longer = {name: 1 + view.band(name) for name in ("tpot", "itl", "ttft")}
     slo = {name: getattr(view.slo, name) for name in longer}
     relaxed = replace(view, slo=replace(view.slo, **{n: v * longer[n] for n, v in slo.items() if v is not None}))
     widest = last([view.memory_rule(), *relaxed.latency_limits(service)], 1, view.longest_chunk)
@@ -199,7 +197,7 @@ def _stall(found: Evaluation, answer: Answer) -> Iterator[Finding]:
     limit = slo.itl if slo.itl is not None else slo.tpot
     if gap is None or limit is None or gap <= limit:
         return
-    level: Level = beyond(limit / gap, answer.tpot_error) if slo.itl is not None else "warning"
+    level: Level = beyond(limit / gap, answer.itl_error) if slo.itl is not None else "warning"
     batch = max(answer.prompt_tokens, min(answer.chunk, reading.budget))
     yield make(found, "W03", f"SGLang runs prompts first: every stream stops for {format_duration(gap)} while "
                f"{batch:,} prompt tokens are processed; {'ITL' if slo.itl else 'TPOT'} is "
