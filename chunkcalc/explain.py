@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from chunkcalc import corrections, sensitivity, symbolic
+from chunkcalc import corrections, notation, sensitivity, symbolic
 from chunkcalc.answer import Answer
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.letters import WHY_NOT, Letters
+from chunkcalc.nomenclature import NOMENCLATURE
 from chunkcalc.outlook import outlook
 from chunkcalc.step import StepTimer
 from chunkcalc.takeaways import takeaway
@@ -116,21 +117,21 @@ def single(answer: Answer, key: str) -> Shown:
 def _shown(letters: Letters, key: str) -> Shown:
     """An equation with its numbers."""
     equation, values = symbolic.EQUATIONS[key], letters.of(key)
-    texts = {name: _letter(value, symbolic.NOMENCLATURE[name].unit) for name, value in values.items()}
+    texts = {name: _letter(value, NOMENCLATURE[name].unit) for name, value in values.items()}
     symbols, filled = symbolic.formula(key), symbolic.formula(key, texts)
-    result, numbers = float(symbolic.value(key, values)), symbolic.line(filled)
+    result, numbers = float(symbolic.value(key, values)), notation.line(filled)
     if key == "E3" and letters.full is None:  # no layers and heads of one kind to count
         numbers = f"κ · s · b = {letters.cache_per_token:,.0f} B · {texts['s']} · {texts['b']}"
-    tex, inverse = [f"{equation.left[1]} = {symbolic.tex(symbols)}"], None
+    tex, inverse = [f"{equation.left[1]} = {notation.tex(symbols)}"], None
     if key in symbolic.INVERTED:
         solved = symbolic.inverted(key)
-        inverse = f"{symbolic.INVERTED[key][0]}  =>  c = {' or '.join(symbolic.line(each) for each in solved)}"
-        tex += [f"c = {symbolic.tex(each)}" for each in solved]
-    tex.append(f"{equation.left[1]} = {symbolic.tex(filled)}")
+        inverse = f"{symbolic.INVERTED[key][0]}  =>  c = {' or '.join(notation.line(each) for each in solved)}"
+        tex += [f"c = {notation.tex(each)}" for each in solved]
+    tex.append(f"{equation.left[1]} = {notation.tex(filled)}")
     text = _text if key.startswith("E") else _letter  # the published ones with the digits that `solve` prints
     value = ("no", "yes")[int(result)] if equation.unit == "bool" else text(result, equation.unit)
     return Shown(
-        key=key, title=equation.title, source=equation.source, left=equation.left[0], symbols=symbolic.line(symbols),
+        key=key, title=equation.title, source=equation.source, left=equation.left[0], symbols=notation.line(symbols),
         inverse=inverse, numbers=numbers, tex=tuple(tex), value=value + (" tokens" if equation.unit == "token" else ""),
         result=result, takeaway=takeaway(letters, key, result),
     )  # fmt: skip

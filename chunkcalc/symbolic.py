@@ -1,8 +1,7 @@
 """The equations as symbols: the very functions of `equations.py` and the step, fed with sympy symbols.
 
-`NOMENCLATURE` says what each letter stands for; `formula` returns an equation in its written order,
-with letters or with a deployment's numbers in their place; `inverse` solves it; `line` and `tex`
-print it.
+`formula` returns an equation in its written order, with letters or with a deployment's numbers in
+their place; `inverted` solves it; `bound` runs the code of a step on a symbol.
 """
 
 from __future__ import annotations
@@ -12,84 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import sympy
-from sympy.printing.latex import LatexPrinter
 
 from chunkcalc import equations, load, ops, roofline, step
+from chunkcalc.notation import APART
 from chunkcalc.records import Allreduce
 from chunkcalc.step import StepTimer
 from chunkcalc.work import moe, pairs
-
-
-class Quantity(NamedTuple):
-    """A letter of the equations.
-
-    symbol : as text
-    tex : as LaTeX
-    unit : as docstrings write it
-    meaning : in words
-    """
-
-    symbol: str
-    tex: str
-    unit: str
-    meaning: str
-
-
-# By the name that the code gives it.
-NOMENCLATURE: Mapping[str, Quantity] = {
-    "c": Quantity("c", "c", "token", "chunk: prompt tokens of a step on one attention rank"),
-    "p": Quantity("p", "p", "token", "prompt tokens in the KV cache before the chunk"),
-    "b": Quantity("b", "b", "token", "decoding requests of the step, one token each"),
-    "s": Quantity("s", "s", "token", "mean context of the decodes"),
-    "s_p": Quantity("s_p", "s_p", "token", "prompt"),
-    "o": Quantity("o", "o", "token", "output of a request"),
-    "k": Quantity("k", "k", "1", "chunks of a prompt (E8); experts per token (C3)"),
-    "Psi": Quantity("Ψ", r"\Psi", "1", "parameters of the model"),
-    "s_Psi": Quantity("s_Ψ", r"s_\Psi", "byte", "bytes per parameter"),
-    "s_kv": Quantity("s_kv", r"s_{kv}", "byte", "bytes per element of the KV cache"),
-    "layers": Quantity("L", "L", "1", "layers"),
-    "kv_heads": Quantity("n_kv", r"n_{kv}", "1", "KV heads"),
-    "head_dim": Quantity("d_h", r"d_h", "1", "head dimension"),
-    "flops": Quantity("F", "F", "FLOP", "arithmetic of the step (E1)"),
-    "weight_traffic": Quantity("M_w", r"M_w", "byte", "weights read by the step (E2)"),
-    "kv_traffic": Quantity("M_kv", r"M_{kv}", "byte", "KV cache read by the decodes (E3)"),
-    "I_star": Quantity("I*", r"I^{*}", "FLOP/byte", "ridge point (E5)"),
-    "P": Quantity("P", "P", "FLOP/s", "peak arithmetic of the unit"),
-    "B": Quantity("B", "B", "byte/s", "memory bandwidth of the unit"),
-    "t_compute": Quantity("t_c", r"t_c", "s", "time of the arithmetic (E7a)"),
-    "t_memory": Quantity("t_m", r"t_m", "s", "time of the traffic (E7b)"),
-    "t_step": Quantity("t", "t", "s", "time of the step (E7)"),
-    "tpot": Quantity("TPOT", r"\mathrm{TPOT}", "s", "limit of the time per output token"),
-    "ttft": Quantity("TTFT", r"\mathrm{TTFT}", "s", "limit of the time to first token"),
-    "c_min": Quantity("c_min", r"c_{\min}", "token", "smallest chunk within TTFT (E11)"),
-    "c_max": Quantity("c_max", r"c_{\max}", "token", "largest chunk within TPOT (E10)"),
-    "W_lin": Quantity("W", "W", "1", "matmul parameters touched per token, without embedding and head"),
-    "head_flops": Quantity("F_h", r"F_h", "FLOP", "arithmetic of the output head"),
-    "a": Quantity("a", "a", "FLOP", "attention arithmetic per query and key, all layers"),
-    "kappa": Quantity("κ", r"\kappa", "byte", "KV cache per token of context, all layers"),
-    "h": Quantity("h", "h", "FLOP", "arithmetic of a first prompt token beyond the ridge (C2a)"),
-    "g": Quantity("g", "g", "FLOP", "arithmetic of the decodes beyond the ridge (C2b)"),
-    "E": Quantity("E", "E", "1", "experts of a layer"),
-    "n": Quantity("n", "n", "token", "tokens of the step"),
-    "x": Quantity("x", "x", "s", "a kernel's arithmetic at the fraction of peak it reaches"),
-    "y": Quantity("y", "y", "s", "its traffic at the fraction of bandwidth it reaches"),
-    "q": Quantity("q", "q", "1", "knee exponent that joins the two"),
-    "message": Quantity("m", "m", "byte", "message of an all-reduce"),
-    "latency": Quantity("α", r"\alpha", "s", "latency of an all-reduce"),
-    "link": Quantity("B_l", r"B_l", "byte/s", "bandwidth that an all-reduce reaches"),
-    "ramp": Quantity("ρ", r"\rho", "s", "time that builds up over the first megabyte of a message"),
-    "w": Quantity("w", "w", "token", "keys that a query sees at most"),
-    "host_layer": Quantity("τ_l", r"\tau_l", "s", "host time per layer of a step"),
-    "expert_layers": Quantity("L_x", "L_x", "1", "layers with experts"),
-    "expert_layer": Quantity("τ_x", r"\tau_x", "s", "routing per layer with experts"),
-    "norm_layers": Quantity("L_n", "L_n", "1", "layers whose norm runs over all ranks"),
-    "norm_layer": Quantity("τ_n", r"\tau_n", "s", "that norm's exchange per layer"),
-    "sequence": Quantity("τ_b", r"\tau_b", "s", "sampling and bookkeeping per decode"),
-    "gamma": Quantity("γ", r"\gamma", "token", "draft tokens per step"),
-    "chance": Quantity("a_d", "a_d", "1", "chance that a draft token holds"),
-    "A": Quantity("A", "A", "token", "tokens that a decode yields per step"),
-    "s_eff": Quantity("s_e", r"s_e", "token", "prompt tokens that are not cached"),
-}
 
 
 class Equation(NamedTuple):
@@ -347,99 +274,3 @@ def largest_below(expression: Any, limit: float) -> float:
         crossed = [float(root) for root in roots if root.is_real and root >= 0]
         ends.append(min(crossed, default=math.inf))
     return min(ends)
-
-
-APART = "\0"  # between the letter's name and the number in its place
-PRECEDENCE = {"sum": 1, "product": 2, "power": 3, "atom": 4}
-
-
-def line(expression: Any) -> str:
-    """An expression in one line of text, in its written order.
-
-    Parameters
-    ----------
-    expression : as of `formula`
-    """
-    return _text(expression)[0]
-
-
-def _text(e: Any) -> tuple[str, str]:  # noqa: PLR0911 - one case each
-    """The text, and how tightly it binds."""
-    if e.is_Symbol:
-        known = NOMENCLATURE.get(e.name)
-        text = known.symbol if known else e.name.rpartition(APART)[2]
-        return text, "product" if " " in text else "atom"
-    if isinstance(e, (sympy.Max, sympy.Min)):
-        name = "max" if isinstance(e, sympy.Max) else "min"
-        return f"{name}({', '.join(line(each) for each in e.args)})", "atom"
-    if isinstance(e, sympy.ceiling):
-        return f"ceil({line(e.args[0])})", "atom"
-    if e.is_Relational:
-        return f"{line(e.lhs)} {e.rel_op} {line(e.rhs)}", "sum"
-    if e.is_Add:
-        return _sum(e.args), "sum"
-    if e.is_Mul:
-        return _product(e)
-    if e.is_Pow:
-        if e.exp == -1:
-            return f"1 / {_inside(e.base, 'power')}", "product"
-        if e.exp in (0.5, sympy.Rational(1, 2)):
-            return f"sqrt({line(e.base)})", "atom"
-        return f"{_inside(e.base, 'atom')}^{_inside(e.exp, 'atom')}", "power"
-    return f"{float(e):,.10g}" if e.is_Number else str(e), "atom"
-
-
-def _inside(e: Any, least: str) -> str:
-    text, binds = _text(e)
-    return text if PRECEDENCE[binds] >= PRECEDENCE[least] else f"({text})"
-
-
-def _sum(terms: Any) -> str:
-    out = ""
-    for term in terms:
-        text = line(term)
-        out = (f"{out} - {text[1:]}" if text.startswith("-") else f"{out} + {text}") if out else text
-    return out
-
-
-def _factors(e: Any) -> list[Any]:
-    return [each for part in e.args for each in (_factors(part) if part.is_Mul else [part])]
-
-
-def _product(e: Any) -> tuple[str, str]:
-    above, below = [], []
-    for factor in _factors(e):
-        if factor.is_Pow and factor.exp == -1:
-            below.append(factor.base)
-        elif factor != 1:
-            above.append(factor)
-    sign = ""
-    if above and above[0].is_Number and above[0] < 0:
-        sign, above = "-", ([-above[0]] if above[0] != -1 or len(above) == 1 else []) + above[1:]
-    top = " · ".join(_inside(each, "product") for each in above) or "1"
-    if not below:
-        return sign + top, "product"
-    single = len(below) == 1 and not below[0].is_Mul
-    under = _inside(below[0], "power") if single else "(" + " · ".join(_inside(each, "product") for each in below) + ")"
-    return f"{sign}{top} / {under}", "product"
-
-
-def tex(expression: Any) -> str:
-    """An expression as LaTeX, in its written order.
-
-    Parameters
-    ----------
-    expression : as of `formula`
-    """
-    names = {letter(name): known.tex for name, known in NOMENCLATURE.items()}
-    for symbol in expression.free_symbols - set(names):
-        names[symbol] = _tex_number(symbol.name.rpartition(APART)[2])
-    return str(LatexPrinter({"order": "none", "symbol_names": names, "mul_symbol": "dot"}).doprint(expression))
-
-
-def _tex_number(text: str) -> str:
-    """`70.6 GB` as LaTeX: a number upright with its unit."""
-    number, _, unit = text.partition(" ")
-    digits, _, power = number.replace(",", "{,}").partition("e")
-    number = rf"{digits} \times 10^{{{power}}}" if power else digits
-    return rf"{number}\,\mathrm{{{unit}}}" if unit else number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from chunkcalc import symbolic
+from chunkcalc import notation, symbolic
 from chunkcalc.letters import Letters
 from chunkcalc.units import format_count, format_duration, format_si
 
@@ -47,7 +47,7 @@ def _ridge(letters: Letters, x: float) -> str:
 def _optimal(letters: Letters, x: float) -> str:
     c = letters.answer.chunk
     side = "below it: further prompt tokens cost little" if c < x else "beyond it: every further token costs arithmetic"
-    slope = symbolic.line(symbolic.derivative("E6", "b"))
+    slope = notation.line(symbolic.derivative("E6", "b"))
     return f"{format_count(c)} is {side}; a further decode takes one's place (d c*/d b = {slope})"
 
 
@@ -85,7 +85,7 @@ def _largest(letters: Letters, x: float) -> str:
         return f"but the traffic alone takes {format_duration(memory)}, so no chunk holds"
     end = letters.answer.window.chunk_max
     real = "the prediction leaves no chunk" if end is None else f"the prediction ends at {format_count(end)}"
-    slope = symbolic.line(symbolic.derivative("E10", "b"))
+    slope = notation.line(symbolic.derivative("E10", "b"))
     return f"a further decode takes one token of it (d c_max/d b = {slope}); {real}"
 
 

@@ -11,7 +11,7 @@ import chunkcalc
 ROOT = Path(chunkcalc.__file__).parent
 DOCS = ROOT.parent / "docs" / "architecture.md"
 ROOMS = {  # heavy libraries and the only files that may import them
-    "sympy": {"symbolic.py"},
+    "sympy": {"symbolic.py", "notation.py"},
     "scipy": {"scoring/fitting.py"},
     "numpy": {"scoring/features.py", "scoring/sample.py", "scoring/fitting.py", "scoring/calibrate.py", "sweep.py"},
     "matplotlib": {"plots/paper.py", "plots/region.py"},

@@ -12,9 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from matplotlib.mathtext import MathTextParser
 
-from chunkcalc import equations, load, symbolic
+from chunkcalc import equations, load, notation, symbolic
 from chunkcalc.case import resolve
 from chunkcalc.load import Bounds
+from chunkcalc.nomenclature import NOMENCLATURE
 from chunkcalc.outlook import outlook
 from chunkcalc.question import Question
 from chunkcalc.search import Limit, last
@@ -44,16 +45,16 @@ def test_letters_are_those_of_the_signature_with_the_units_of_the_docstring(key)
         assert tuple(names) == equation.letters
         units = documented_units(equation.function)
         for name in names:
-            assert symbolic.NOMENCLATURE[name].unit == units[name], name
+            assert NOMENCLATURE[name].unit == units[name], name
 
 
 def test_every_letter_of_the_published_equations_is_in_the_table():
     members = [each for _, each in inspect.getmembers(equations, inspect.isfunction)]
     functions = [each for each in members if each.__module__ == equations.__name__]
     used = {name for function in functions for name in inspect.signature(function).parameters}
-    assert used <= set(symbolic.NOMENCLATURE)
-    assert {name for equation in symbolic.EQUATIONS.values() for name in equation.letters} == set(symbolic.NOMENCLATURE)
-    symbols = [each.symbol for each in symbolic.NOMENCLATURE.values()]
+    assert used <= set(NOMENCLATURE)
+    assert {name for equation in symbolic.EQUATIONS.values() for name in equation.letters} == set(NOMENCLATURE)
+    symbols = [each.symbol for each in NOMENCLATURE.values()]
     assert len(symbols) == len(set(symbols)), "two letters print alike"
 
 
@@ -70,7 +71,7 @@ def test_units_agree(key):
     if key in ("E11", "C2"):
         values[0] *= 1e30  # a limit that can be met, a root that is real
     quantities = [
-        value if name == "q" else value * UNITS(symbolic.NOMENCLATURE[name].unit.replace("1", "")).to_base_units()
+        value if name == "q" else value * UNITS(NOMENCLATURE[name].unit.replace("1", "")).to_base_units()
         for value, name in zip(values, equation.letters, strict=True)
     ]  # fmt: skip
     # C2's g is negative where a chunk helps.
@@ -163,15 +164,15 @@ def test_derivatives():
     ],
 )  # fmt: skip
 def test_formulas_print_in_their_written_order(key, text):
-    assert symbolic.line(symbolic.formula(key)) == text
+    assert notation.line(symbolic.formula(key)) == text
 
 
 def test_numbers_stand_where_their_letters_stood():
     numbers = {"t_compute": "9.13 ms", "t_memory": "12.2 ms"}
-    assert symbolic.line(symbolic.formula("E7", numbers)) == "max(9.13 ms, 12.2 ms)"
+    assert notation.line(symbolic.formula("E7", numbers)) == "max(9.13 ms, 12.2 ms)"
     power = symbolic.formula("C4", {"x": "80 us", "y": "40 us", "q": "2"})
-    assert symbolic.line(power) == "((80 us)^2 + (40 us)^2)^(1 / 2)"
-    assert symbolic.line(symbolic.formula("E5", {"P": "989 TFLOP/s", "B": "3.35 TB/s"})) == "989 TFLOP/s / (3.35 TB/s)"
+    assert notation.line(power) == "((80 us)^2 + (40 us)^2)^(1 / 2)"
+    assert notation.line(symbolic.formula("E5", {"P": "989 TFLOP/s", "B": "3.35 TB/s"})) == "989 TFLOP/s / (3.35 TB/s)"
 
 
 @pytest.mark.parametrize("key", symbolic.EQUATIONS)
@@ -179,8 +180,8 @@ def test_a_line_of_text_computes_what_the_code_computes(key):
     """The printed formula, read back, gives the function's own value."""
     letters = symbolic.EQUATIONS[key].letters
     values = {name: 3.0 + index for index, name in enumerate(letters)} | {"g": -5.0, "ttft": 1e4}
-    text = re.sub(r"(?<=\d),(?=\d)", "", symbolic.line(symbolic.formula(key))).replace("·", "*").replace("^", "**")
-    names = {symbolic.NOMENCLATURE[name].symbol: name for name in letters}
+    text = re.sub(r"(?<=\d),(?=\d)", "", notation.line(symbolic.formula(key))).replace("·", "*").replace("^", "**")
+    names = {NOMENCLATURE[name].symbol: name for name in letters}
     symbols = "|".join(re.escape(symbol) for symbol in sorted(names, key=len, reverse=True))
     text = re.sub(rf"(?<!\w)({symbols})(?!\w)", lambda found: f"({values[names[found[1]]]})", text)
     known = {"max": max, "min": min, "ceil": math.ceil, "sqrt": math.sqrt, "__builtins__": {}}
@@ -193,6 +194,6 @@ def test_latex_is_tex(key):
     numbers = dict.fromkeys(symbolic.EQUATIONS[key].letters, "1,234.5 GFLOP/s")
     shown = [symbolic.formula(key), symbolic.formula(key, numbers)]
     for each in [*shown, *(symbolic.inverted(key) if key in symbolic.INVERTED else [])]:
-        MathTextParser("agg").parse(f"${symbolic.tex(each)}$")
+        MathTextParser("agg").parse(f"${notation.tex(each)}$")
     with pytest.raises(ValueError, match="Expected"):
-        MathTextParser("agg").parse(f"${symbolic.tex(shown[0])}}}$")
+        MathTextParser("agg").parse(f"${notation.tex(shown[0])}}}$")

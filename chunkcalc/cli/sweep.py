@@ -22,14 +22,12 @@ from chunkcalc.grids import parse_values
 from chunkcalc.question import Question
 
 if TYPE_CHECKING:  # a quick --help
-    from chunkcalc.answer import Answer
     from chunkcalc.report.sweep import Strip
     from chunkcalc.sweep import Point
 
 MOST_POINTS = 2_000_000
 MOST_SHOWN = 20_000  # points that --json puts into one document
 ALL = "all"
-PANELS = 300  # chunks of a picture
 
 
 class Kind(enum.StrEnum):
@@ -99,6 +97,8 @@ def sweep(
         question = replace(question, context=contexts[-1])  # the longest is checked against the request
     cases, left_out = _cases(question, gpu, parse_values(tp, "--tp"))
     size = len(cases) * len(chunks) * len(batches) * len(contexts or (0,))
+    if plot is not None and len(chunks) < 2:
+        raise ChunkcalcError("a picture needs at least two chunks", "--chunk", "write a range such as 128:16384")
     if size > MOST_POINTS:
         problem = f"{size:,} points are more than {MOST_POINTS:,}"
         raise ChunkcalcError(problem, "--chunk", "give fewer chunks, batches, contexts or GPUs")
@@ -115,7 +115,10 @@ def sweep(
             if as_json:
                 rows += [report.record(report.keys_of(case), point) for point in found.points]
     if plot is not None:
-        _draw(plot, kind.value, cases[0], first, chunks)
+        from chunkcalc.plots.draw import picture  # noqa: PLC0415
+
+        with whole_file(plot, "--plot", binary=True) as file:
+            file.write(picture(kind.value, cases[0], first, chunks, plot.suffix.lower()))
     if as_json:
         show_json(report.document(rows, strips, left_out))
     else:
@@ -224,48 +227,3 @@ def _progress(size: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("points", total=size)
         yield lambda done: progress.advance(task, done)
-
-
-def _draw(path: Path, kind: str, case: Case, points: list[Point], chunks: list[int]) -> None:
-    """Draw the first deployment at its first batch and context."""
-    from chunkcalc.plots import breakdown, paper, region, roofline, window  # noqa: PLC0415
-    from chunkcalc.report.sweep import keys_of  # noqa: PLC0415
-    from chunkcalc.solve import answer  # noqa: PLC0415
-    from chunkcalc.sweep import points as swept  # noqa: PLC0415
-    from chunkcalc.units import format_count  # noqa: PLC0415
-
-    if len(chunks) < 2:
-        raise ChunkcalcError("a picture needs at least two chunks", "--chunk", "write a range such as 128:16384")
-    batch, context = points[0].batch, points[0].context
-    found = answer(replace(case.question, batch=batch, context=context), with_remedies=False)
-    keys, deployment = keys_of(case), case.deployment
-    unit = f"{deployment.parallelism.gpus} x {keys['gpu']}" if deployment.parallelism.gpus > 1 else str(keys["gpu"])
-    lengths = f"{format_count(case.workload.prompt)} prompt + {format_count(case.workload.output)} output tokens"
-    name = f"{keys['model']}, {deployment.precision.weights}, on {unit} ({keys['engine']})"
-    title = f"{name}\n{lengths}" + ("" if kind == "region" else f", batch {format_count(batch)}")
-    if kind == "window":
-        figure = window.draw(title, found, list(swept(case, _with_ends(chunks, found), [batch], [context])))
-    elif kind == "region":
-        same = [point for point in points if point.context == context]
-        figure = region.draw(title, same, None)
-    elif kind == "roofline":
-        figure = roofline.draw(title, found, _powers(chunks, found.chunk))
-    else:
-        figure = breakdown.draw(title, found, _with_ends(chunks, found))
-    with whole_file(path, "--plot", binary=True) as file:
-        file.write(paper.render(figure, path.suffix.lower()))
-
-
-def _with_ends(chunks: list[int], found: Answer) -> list[int]:
-    """The chunks, and between them the ends of the window and where a captured graph ends: jumps stay sharp."""
-    captured = found.case.deployment.engine.captured - (found.budget - found.chunk)
-    ends = [found.window.chunk_min, found.window.chunk_max, found.chunk, captured]
-    exact = {at for end in ends if end for at in (end, end + 1) if chunks[0] <= at <= chunks[-1]}
-    some = chunks[:: max(1, len(chunks) // PANELS)]
-    return sorted({*some, chunks[-1], *exact})
-
-
-def _powers(chunks: list[int], chosen: int) -> list[int]:
-    """Every other power of two among the chunks, but those next to the chosen one, and that one."""
-    powers = [2**power for power in range(1, 40, 2) if chunks[0] <= 2**power <= chunks[-1]]
-    return sorted({*(power for power in powers if not 0.6 < power / chosen < 1.7), chosen})

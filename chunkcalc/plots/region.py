@@ -15,17 +15,15 @@ WORDS = {
     "tpot": ("tokens too slow (TPOT)", paper.VERMILION), "itl": ("gap too long", paper.PURPLE),
     "utilisation": ("prompts pile up", paper.ORANGE), "memory": ("KV cache too small", "#bbbbbb"),
 }  # fmt: skip
-HATCHES = {HOLDS: "", "ttft": "\\\\", "tpot": "//", "itl": "xx", "utilisation": "..", "memory": ""}
 
 
-def draw(title: str, points: Sequence[Point], chosen: tuple[int, int] | None) -> Any:
+def draw(title: str, points: Sequence[Point]) -> Any:
     """The picture.
 
     Parameters
     ----------
     title : what is served
     points : of a grid of chunks and batches at one context each
-    chosen : chunk and batch to mark
     """
     from matplotlib.colors import to_rgb  # noqa: PLC0415 - only a picture needs it
     from matplotlib.patches import Patch  # noqa: PLC0415
@@ -48,9 +46,6 @@ def draw(title: str, points: Sequence[Point], chosen: tuple[int, int] | None) ->
     patches = [Patch(color=WORDS[state][1], alpha=0.75, label=WORDS[state][0]) for state in seen]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     _names(axes, states)
-    if chosen is not None:
-        axes.plot(*chosen, marker="*", markersize=15, color="white", markeredgecolor="black")
-        axes.annotate(f"set {chosen[0]:,}", chosen, xytext=(8, 8), textcoords="offset points", fontweight="bold")
     return figure
 
 

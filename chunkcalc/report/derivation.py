@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from chunkcalc.explain import Derivation, Shown
+from chunkcalc.nomenclature import NOMENCLATURE
 from chunkcalc.report import explain as words
-from chunkcalc.symbolic import EQUATIONS, NOMENCLATURE
+from chunkcalc.symbolic import EQUATIONS
 from chunkcalc.units import format_duration
 
 PREAMBLE = r"""\documentclass{article}
