@@ -70,6 +70,21 @@ def kv_read_bytes(layers: Any, kv_heads: Any, head_dim: Any, s: Any, b: Any, s_k
     return 2 * layers * kv_heads * head_dim * s * b * s_kv
 
 
+def kv_read_of_sequences(b: Any, one: Any) -> Any:
+    """E3 for any kind of attention: windows, latent caches and fixed states are what one sequence holds.
+
+    Parameters
+    ----------
+    b : decoding requests [token]
+    one : cache of one sequence at the mean context [byte]
+
+    Returns
+    -------
+    KV traffic [byte]
+    """
+    return b * one
+
+
 def intensity(flops: Any, weight_traffic: Any, kv_traffic: Any) -> Any:
     """E4. Arithmetic intensity of the mixed step.
 
@@ -280,7 +295,7 @@ def flops_less_ridge_per_token(W_lin: Any, a: Any, p: Any, I_star: Any, kappa: A
 def flops_less_ridge_of_decodes(
     W_lin: Any, b: Any, head_flops: Any, a: Any, s: Any, I_star: Any, weight_traffic: Any, kappa: Any, p: Any
 ) -> Any:
-    """Arithmetic of a step without prompt tokens, less what the ridge asks for all that the step reads.
+    """Arithmetic of a step's decodes, less what the ridge asks for all that the step reads before a chunk adds to it.
 
     Parameters
     ----------

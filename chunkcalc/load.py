@@ -54,7 +54,7 @@ def requests_per_step(b: float, A: float, o: float) -> float:
     -------
     requests per step [1]
     """
-    return b * A / (o - 1) if o != 1 else (math.inf if b else 0.0)
+    return b * A / (o - 1) if o != 1 else ops.where(b > 0, math.inf, 0.0)
 
 
 def balance_chunk(b: float, A: float, s_eff: float, o: float) -> float:

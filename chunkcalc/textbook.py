@@ -1,6 +1,8 @@
 """The textbook reading: the published closed forms E1-E12 on the unit's peaks, for comparison.
 
-It takes all parameters of the model and the peaks of all GPUs of a stage, and decides nothing.
+It takes all parameters of the model, and one attention rank: its decodes, the peaks of its GPUs, its share of the
+weights (with one rank: all of them). It knows neither drafts nor pipelines nor steps without decodes, and decides
+nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 
 from chunkcalc import counts, equations
 from chunkcalc.load import Bounds
-from chunkcalc.records import KV_BYTES, Deployment, Slo, Workload
+from chunkcalc.records import Deployment, Slo, Workload
 from chunkcalc.roofline import peak
 from chunkcalc.search import Limit, first, last
 
@@ -43,15 +45,27 @@ class ClosedForms:
         model, precision = deployment.model, deployment.precision
         ranks = deployment.parallelism
         self.psi = counts.parameters(model)
-        self.P = ranks.stage_gpus * (peak(deployment.hardware, precision.weights) or deployment.hardware.peak["bf16"])
-        self.B = ranks.stage_gpus * deployment.hardware.bandwidth
-        self.b = workload.batch / ranks.pp
-        self.weights = equations.weight_bytes(self.psi, counts.weight_bytes(model, precision) / self.psi)
-        per_token = counts.kv_bytes_per_token(model, "bf16") / KV_BYTES["bf16"]
-        self.kv = per_token * workload.context * self.b * KV_BYTES[precision.kv]
+        self.P = ranks.tp * (peak(deployment.hardware, precision.weights) or deployment.hardware.peak["bf16"])
+        self.B = ranks.tp * deployment.hardware.bandwidth
+        self.b = workload.batch / (ranks.dp * ranks.pp)
+        self.weights = equations.weight_bytes(self.psi, counts.weight_bytes(model, precision) / ranks.dp / self.psi)
+        self.sequence = counts.sequence_bytes(model, precision.kv, 1, workload.context)
+        self.kv = equations.kv_read_of_sequences(self.b, self.sequence)
         self.tokens = workload.prompt - int(workload.prompt * workload.prefix_hit)
         self.ridge = equations.ridge_intensity(self.P, self.B)
         self.t_memory = equations.memory_time(self.weights, self.kv, self.B)
+
+    def step_of(self, tokens: float, decodes: float) -> float:
+        """E7 for any number of tokens, of which some requests read their cache [s].
+
+        Parameters
+        ----------
+        tokens : of the step [token]
+        decodes : requests whose cache it reads [1]
+        """
+        compute = equations.compute_time(equations.step_flops(tokens, 0, self.psi), self.P)
+        traffic = equations.kv_read_of_sequences(decodes, self.sequence)
+        return float(equations.step_time(compute, equations.memory_time(self.weights, traffic, self.B)))
 
     def step(self, c: float) -> float:
         """E7 [s].
@@ -70,7 +84,7 @@ class ClosedForms:
         ----------
         c : chunk [token]
         """
-        return float(equations.ttft_bound(equations.chunk_count(self.tokens, c), self.step(c)))
+        return float(equations.ttft_bound(equations.chunk_count(self.tokens, c), self.step(min(c, self.tokens))))
 
     def intensity(self, c: float) -> float:
         """E4 [FLOP/byte].
@@ -89,8 +103,8 @@ class ClosedForms:
         low, high : range [token]
         limit : unused
         """
-        least = math.ceil(self.tokens / high) * self.step(low)
-        return Bounds(least, math.ceil(self.tokens / low) * self.step(high))
+        least = math.ceil(self.tokens / high) * self.step(min(low, self.tokens))
+        return Bounds(least, math.ceil(self.tokens / low) * self.step(min(high, self.tokens)))
 
 
 def textbook(deployment: Deployment, workload: Workload, slo: Slo, chunk: int, longest: int) -> Textbook:

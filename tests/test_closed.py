@@ -9,7 +9,6 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from chunkcalc import lengths
 from chunkcalc.arrivals import Request
 from chunkcalc.case import resolve
 from chunkcalc.closed import (
@@ -25,8 +24,9 @@ from chunkcalc.closed import (
     token_time,
 )
 from chunkcalc.load import request_overhead
+from chunkcalc.measurements import Run
 from chunkcalc.question import Question
-from chunkcalc.scoring.served import ANSWERS, CONVERSATIONS
+from chunkcalc.scoring.served import answers
 from chunkcalc.simulation import scheduler_for, simulate
 from chunkcalc.step import StepTimer
 from tests.deployments import deployment
@@ -205,10 +205,13 @@ def test_short_answers_all_meet_the_first_wave():
 def test_the_spread_of_answers_is_that_of_a_replay(engine):
     """A burst of requests with answers of conversations: the mean over requests against the replay."""
     case, timer = case_of(SMALL, engine, 1000, 300), timer_of(SMALL, engine, 1000, 300)
-    draws, parts = random.Random(3), lengths.parts(CONVERSATIONS, ANSWERS)
+    wide = Run(row=1, path="", prompt_tokens=900, output_tokens=270, wide=True, model="", gpu="", engine="")
+    draws, parts = random.Random(3), answers(wide)
+    assert fmean(parts) == pytest.approx(1)
+    assert fmean(1 / part for part in parts) == pytest.approx(4.4, rel=0.01)
     requests = [Request(0.0, 900, max(2, round(270 * draws.choice(parts)))) for _ in range(200)]
     found = simulate(case, requests, scheduler_for(case, 8192, 1024), timer, concurrency=200).served
     seen = fmean(each.tpot for each in found if each.tpot)
-    load = Bench(prompt=900, output=270, users=200, requests=200, budget=8192, answers=tuple(parts))
+    load = Bench(prompt=900, output=270, users=200, requests=200, budget=8192, answers=parts)
     spread, alike = (closed_loop(timer, each).tpot / seen for each in (load, replace(load, answers=(1.0,))))
     assert abs(spread - 1) < 0.25 < abs(alike - 1)

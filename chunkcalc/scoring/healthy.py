@@ -46,16 +46,17 @@ class Exclusion(NamedTuple):
     of: Of
 
 
-def exclusions(runs: Sequence[Run]) -> list[Exclusion]:
+def exclusions(runs: Sequence[Run], *, repeats: bool = True) -> list[Exclusion]:
     """Every row that fails a test, with the first test it fails; one of both latencies before one of a single one.
 
     Parameters
     ----------
     runs : of one file
+    repeats : also runs of the same load that were slower than another; without, what the file says of them only
     """
     found: dict[int, Exclusion] = {}
     for test in (_speculative, _same_values, _queued, _falling, _repeats, _caveats, _stalled, _harness):
-        for each in test(runs):
+        for each in () if test is _repeats and not repeats else test(runs):
             kept = found.get(each.row)
             if kept is None or (kept.of != "both" and each.of == "both"):
                 found[each.row] = each
@@ -152,8 +153,8 @@ def _repeats(runs: Sequence[Run]) -> Iterable[Exclusion]:
 
     def load(run: Run) -> tuple[Any, ...]:
         return (
-            *_server(run), run.budget, run.max_num_seqs, run.prompt_tokens, run.output_tokens, run.concurrency,
-            run.rate, run.requests,
+            *_server(run), run.pp, run.kv, run.spec, run.prefix_cache, run.budget, run.max_num_seqs,
+            run.prompt_tokens, run.output_tokens, run.least_ratio, run.wide, run.concurrency, run.rate, run.requests,
         )  # fmt: skip
 
     for group in _grouped((run for run in runs if run.tpot), load).values():

@@ -34,8 +34,8 @@ REQUESTS_PER_USER = 10  # of a public run, and assumed where a file does not say
 COLD, WARM = 1.4, 1.0
 # Variation of the answers of conversations (ShareGPT), as a lognormal: over 19 runs of SGLang in GPUStack's tables the
 # time that a wave of prompts adds per token is 4.4 times as long by request as by token (medians of serving2.csv:
-# tpot_ms against itl_mean_ms, each less itl_p50_ms), and exp(sigma^2) = 1 + C^2.
-CONVERSATIONS = 1.85
+# tpot_ms against itl_mean_ms, each less itl_p50_ms), which is what the lengths below give for E[1/o] E[o].
+CONVERSATIONS = 2.14
 ANSWERS = 16  # lengths that stand for all
 
 
@@ -187,7 +187,8 @@ def answers(run: Run) -> tuple[float, ...]:
     run : as measured
     """
     if run.wide:
-        return tuple(parts(CONVERSATIONS, ANSWERS))
+        lengths = parts(CONVERSATIONS, ANSWERS)  # so few of them miss the longest: back to their mean
+        return tuple(each * len(lengths) / sum(lengths) for each in lengths)
     ratio = 1.0 if run.least_ratio is None else run.least_ratio
     return tuple(2 * (ratio + (1 - ratio) * (index + 0.5) / ANSWERS) / (1 + ratio) for index in range(ANSWERS))
 

@@ -12,7 +12,7 @@ from chunkcalc.closed import Closed, closed_loop
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run
 from chunkcalc.records import Hardware
-from chunkcalc.scoring.healthy import SLOW_REPEAT, exclusions
+from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import Served, Servers
 
 APART = 1.5  # latencies of one configuration, the larger over the smaller
@@ -97,10 +97,7 @@ def usable(runs: Sequence[Run], base: Hardware) -> tuple[list[Usable], list[Left
     for run in runs:
         files[run.path].append(run)
     # Repeats stay: which of two that contradict each other is right is for the user to say (`contradictory`).
-    unhealthy = {
-        (path, each.row): each
-        for path, some in files.items() for each in exclusions(some) if each.reason != SLOW_REPEAT
-    }  # fmt: skip
+    unhealthy = {(path, each.row): each for path, some in files.items() for each in exclusions(some, repeats=False)}
     for run in runs:
         why = unhealthy.get((run.path, run.row))
         tpot, ttft = run.tpot or run.tpot_p50, run.ttft or (run.ttft_p50 if run.concurrency == 1 else None)
