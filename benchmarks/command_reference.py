@@ -37,8 +37,15 @@ def _row(param: Any) -> Iterator[str]:
         yield f"| `{param.name}` | {_cell(param.help)} |"
     elif not param.hidden:
         names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
-        needed = " Required." if param.required else ""
+        needed = " Required." if param.required else _default(param)
         yield f"| {names} | {_cell(param.help)}{needed} |"
+
+
+def _default(param: Any) -> str:
+    """What a value left out stands for, where that is a value."""
+    value = getattr(param.default, "value", param.default)
+    told = param.is_flag or value in (None, "", ()) or "Default" in (param.help or "")
+    return "" if told else f" Default: {value}."
 
 
 def _cell(words: str | None) -> str:

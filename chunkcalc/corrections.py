@@ -17,16 +17,18 @@ from chunkcalc.records import Hardware, Kernel
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import ClosedForms
 
+NOTHING = 1e-12  # of rounding [s]
 LINKS = frozenset(("allreduce", "handover"))
 PRODUCTS = frozenset(("gemm", "moe"))
 # What each reading adds to the one before; the first is E7.
 TERMS = (
-    ("weights a step uses", "the experts it touches, the head for sampled tokens only; the textbook takes all of Ψ"),
+    ("tokens of the step", "drafts count, decodes that do not ride along do not, and a rank has whole requests"),
+    ("parameters used", "a token meets its own experts, the head runs for sampled tokens; the textbook takes all of Ψ"),
     ("attention, activations", "queries times keys (C1, C7), the prompt's cache read again by each chunk, activations"),
     ("one kernel after another", "each waits for its own bottleneck; the textbook overlaps arithmetic with traffic"),
     ("fractions of the peaks", "what kernels reach of arithmetic and bandwidth, and idle or padded tiles (C4)"),
     ("launches, moved rows", "fixed time per kernel inside a captured step; quantising and permuting activations"),
-    ("links between GPUs", "all-reduces of every layer (C5), experts spread over GPUs"),
+    ("links between GPUs", "messages of every layer (C5), and from stage to stage of a pipeline"),
     ("the engine", "host time per layer, routing, sampling (C8)"),
 )  # fmt: skip
 
@@ -69,8 +71,10 @@ def readings(timer: StepTimer, forms: ClosedForms, step: Sequence[float]) -> lis
     busy = sum(float(roofline.seconds(kernel, _without_launches(hardware, kernel))) for kernel in own)
     kernels_alone = sum(float(roofline.seconds(kernel, hardware)) for kernel in own)
     linked = sum(float(roofline.seconds(kernel, hardware)) for kernel in kernels if kernel.form in LINKS)
+    drafts = timer.drafts
     return [
         forms.step(c),
+        forms.step_of(c + b * (1 + drafts), b),
         max(sum(_compute(kernel, hardware) for kernel in products), (weights + cache) / hardware.bandwidth),
         max(sum(_compute(kernel, hardware) for kernel in own), sum(_memory(kernel, hardware) for kernel in own)),
         sum(max(_compute(kernel, hardware), _memory(kernel, hardware)) for kernel in own),
@@ -128,20 +132,13 @@ def terms(answer: Answer) -> list[Term]:
     service = outlook(case.deployment, answer.workload, answer.slo, timer).expected
     forms, prefill = ClosedForms(case.deployment, answer.workload), service.prefill
     bound = forms.ttft(chunk)
-    out = [Term("textbook", "E7 and E9: all parameters, peaks of datasheets, one maximum", forms.step(chunk), bound)]
-    if not service.mixed and answer.workload.batch:
-        alone = ClosedForms(case.deployment, replace(answer.workload, batch=0))
-        step, ttft = alone.step(chunk) - forms.step(chunk), alone.ttft(chunk) - bound
-        out.append(Term("decodes wait", "this engine runs a prompt's steps without them", step, ttft))
-        forms, bound = alone, alone.ttft(chunk)
     longest = readings(timer, forms, prefill.longest(chunk))
     each = [readings(timer, forms, (size, p, prefill.b, prefill.s, 1)) for size, p in prefill.chunks(chunk)]
     summed = [sum(times) for times in zip(*each, strict=True)]
+    out = [Term("textbook", "E7 and E9: all parameters, peaks of datasheets, one maximum", longest[0], bound)]
     out.append(Term("the last chunk is short", "E9 takes every chunk as a full one", None, summed[0] - bound))
     for index, (name, why) in enumerate(TERMS):
-        out.append(
-            Term(name, why, longest[index + 1] - longest[index], summed[index + 1] - summed[index])
-        )  # fmt: skip
+        out.append(Term(name, why, longest[index + 1] - longest[index], summed[index + 1] - summed[index]))
     rest = prefill.total(chunk) - summed[-1]
     if abs(rest) > 1e-12 * summed[-1]:
         why = "chunks follow each other through pipeline stages, or decode steps run between them"
@@ -150,4 +147,4 @@ def terms(answer: Answer) -> list[Term]:
     if answer.load is not None:
         waits = answer.expected.ttft_s - service.ttft(chunk)
         out.append(Term("waiting", "for the prompts of others, under the load that was given", None, waits))
-    return out
+    return [out[0], *(term for term in out[1:] if abs(term.step or 0.0) > NOTHING or abs(term.ttft or 0.0) > NOTHING)]

@@ -13,7 +13,7 @@ from chunkcalc.letters import WHY_NOT, Letters
 from chunkcalc.nomenclature import NOMENCLATURE
 from chunkcalc.outlook import outlook
 from chunkcalc.step import StepTimer
-from chunkcalc.takeaways import takeaway
+from chunkcalc.takeaways import notes, takeaway
 from chunkcalc.units import format_duration, format_si
 
 
@@ -47,12 +47,14 @@ class Floor:
 
     sides : each resource's time as text
     step : at the answer's chunk [s]
+    judged : whether a limit on every step is held against it
     largest : the chunk beyond which no engine keeps the TPOT limit, 0 where decodes alone miss it; None
         without a limit, or where the whole prompt keeps it [token]
     """
 
     sides: tuple[str, ...]
     step: float
+    judged: bool
     largest: float | None
 
 
@@ -62,6 +64,7 @@ class Derivation:
 
     answer : the answer
     textbook, corrected : equations E1-E12, and C1-C9 that the prediction adds
+    notes : what the published equations do not see of this deployment
     floor : None where it is no polynomial in c (mixtures of experts, windows)
     terms : from the textbook's step and TTFT to the expected ones
     base, changes : what 10 % more of something changes
@@ -70,6 +73,7 @@ class Derivation:
     answer: Answer
     textbook: tuple[Shown, ...]
     corrected: tuple[Shown, ...]
+    notes: tuple[str, ...]
     floor: Floor | None
     terms: tuple[corrections.Term, ...]
     base: sensitivity.Values
@@ -87,7 +91,8 @@ def explain(answer: Answer) -> Derivation:
     base, changes = sensitivity.changes(answer)
     return Derivation(
         answer=answer, textbook=tuple(_shown(letters, key) for key in letters.textbook_keys()),
-        corrected=tuple(_shown(letters, key) for key in letters.correction_keys()), floor=_floor(answer),
+        corrected=tuple(_shown(letters, key) for key in letters.correction_keys()),
+        notes=tuple(notes(letters)), floor=_floor(answer),
         terms=tuple(corrections.terms(answer)), base=base, changes=tuple(changes),
     )  # fmt: skip
 
@@ -120,21 +125,24 @@ def _shown(letters: Letters, key: str) -> Shown:
     texts = {name: _letter(value, NOMENCLATURE[name].unit) for name, value in values.items()}
     symbols, filled = symbolic.formula(key), symbolic.formula(key, texts)
     result, numbers = float(symbolic.value(key, values)), notation.line(filled)
-    if key == "E3" and letters.full is None:  # no layers and heads of one kind to count
-        numbers = f"κ · s · b = {letters.cache_per_token:,.0f} B · {texts['s']} · {texts['b']}"
     tex, inverse = [f"{equation.left[1]} = {notation.tex(symbols)}"], None
     if key in symbolic.INVERTED:
         solved = symbolic.inverted(key)
         inverse = f"{symbolic.INVERTED[key][0]}  =>  c = {' or '.join(notation.line(each) for each in solved)}"
         tex += [f"c = {notation.tex(each)}" for each in solved]
     tex.append(f"{equation.left[1]} = {notation.tex(filled)}")
-    text = _text if key.startswith("E") else _letter  # the published ones with the digits that `solve` prints
+    # c* with the digits that `solve` prints; the ends of the window are real numbers.
+    text = {"E6": _text, "E10": _end, "E11": _end}.get(key, _letter)
     value = ("no", "yes")[int(result)] if equation.unit == "bool" else text(result, equation.unit)
     return Shown(
         key=key, title=equation.title, source=equation.source, left=equation.left[0], symbols=notation.line(symbols),
         inverse=inverse, numbers=numbers, tex=tuple(tex), value=value + (" tokens" if equation.unit == "token" else ""),
         result=result, takeaway=takeaway(letters, key, result),
     )  # fmt: skip
+
+
+def _end(value: float, unit: str) -> str:
+    return f"{value:,.1f}"
 
 
 def _letter(value: float, unit: str) -> str:
@@ -173,7 +181,7 @@ def _floor(answer: Answer) -> Floor | None:
     limit = slo.tpot * view.floor.accepted if judged and slo.tpot is not None else None
     largest = math.inf if limit is None else symbolic.largest_below(expression, limit)
     reached = max(0.0, largest) if largest < prefill.tokens else None
-    return Floor(sides=sides, step=answer.floor.step_s, largest=reached)
+    return Floor(sides=sides, step=answer.floor.step_s, judged=judged, largest=reached)
 
 
 def _polynomial(coefficients: list[float]) -> str:

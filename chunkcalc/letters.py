@@ -9,12 +9,14 @@ from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Gqa, Kernel, Moe
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import ClosedForms
 
+ATTENTION = frozenset(("prefill_attention", "mla_prefill", "mla_absorb", "mla_sparse"))  # forms whose work is pairs
 WHY_NOT = {
-    "E10": "give --tpot", "E11": "give a --ttft above the time of the prompt's arithmetic",
-    "E12": "give --ttft and --tpot that the textbook can meet",
-    **dict.fromkeys(("C2a", "C2b", "C2"), "it holds for dense models with full attention"),
-    "C3": "the model has no experts", "C5": "a single GPU needs no all-reduce", "C6": "nothing decodes",
-    "C7": "every layer sees the whole context", "C9": "give --draft-tokens",
+    "E3": "its attention is of several kinds: see E3b", "E3b": "every layer has full attention: see E3",
+    "E10": "give --tpot", "E11": "give a --ttft above the time of the prompt's arithmetic by the textbook",
+    "E12": "it needs both limits, and a --ttft that the textbook can meet", "C1": "no layer sees the whole context",
+    **dict.fromkeys(("C2a", "C2b", "C2"), "it holds for dense models with full attention below the ridge"),
+    "C3": "the model has no experts", "C5": "a single GPU sends none",
+    "C6": "nothing decodes, or prompts go first", "C7": "no layer has a window", "C9": "give --draft-tokens",
 }  # fmt: skip
 
 
@@ -42,11 +44,12 @@ class Letters:
         flops = equations.step_flops(c, forms.b, forms.psi)
         known = {
             "c": c, "b": forms.b, "s": self.workload.context, "Psi": forms.psi, "s_Psi": forms.weights / forms.psi,
-            "s_kv": KV_BYTES[answer.case.deployment.precision.kv], "flops": flops, "weight_traffic": forms.weights,
+            "s_kv": KV_BYTES[answer.case.deployment.precision.kv], "one": forms.sequence, "flops": flops,
+            "weight_traffic": forms.weights,
             "kv_traffic": forms.kv, "I_star": forms.ridge, "P": forms.P, "B": forms.B,
             "t_compute": equations.compute_time(flops, forms.P), "t_memory": forms.t_memory, "t_step": forms.step(c),
             "s_p": forms.tokens, "k": equations.chunk_count(forms.tokens, c), "tpot": answer.slo.tpot,
-            "ttft": answer.slo.ttft, "c_min": answer.textbook.chunk_min, "c_max": answer.textbook.chunk_max,
+            "ttft": answer.slo.ttft,
         }  # fmt: skip
         return {name: value for name, value in known.items() if value is not None}
 
@@ -70,23 +73,43 @@ class Letters:
         """KV cache per token of context on all GPUs together, each row counted once [byte]."""
         return counts.kv_bytes_per_token(self.model, self.answer.case.deployment.precision.kv)
 
+    @property
+    def mixed(self) -> bool:
+        """Whether decodes ride along with prompt chunks."""
+        return self.service.mixed
+
+    @property
+    def prompts(self) -> float:
+        """Prompts that share the longest step [1]."""
+        return float(self.longest[4])
+
+    @property
+    def whole_context(self) -> bool:
+        """Whether some layer attends to the whole context."""
+        kinds = [group.attention for group in self.model.layers]
+        cuts = ("window", "chunk", "top_k")
+        return any(kind.kind in ("gqa", "mla") and not any(getattr(kind, cut, None) for cut in cuts) for kind in kinds)
+
     def textbook_keys(self) -> list[str]:
         """The published equations that this question has numbers for."""
-        out = ["E1", "E2", "E3", "E4", "E5", "E6", "E7a", "E7b", "E7", "E8", "E9"]
+        out = ["E1", "E2", "E3b" if self.full is None else "E3", "E4", "E5", "E6", "E7a", "E7b", "E7", "E8", "E9"]
         out += ["E10"] if "tpot" in self._shared else []
-        prompt = equations.compute_time(equations.step_flops(self.forms.tokens, 0, self.forms.psi), self.forms.P)
-        out += ["E11"] if self._shared.get("ttft", 0.0) > prompt else []
-        return out + (["E12"] if "c_min" in self._shared else [])
+        out += ["E11"] if self._shared.get("ttft", 0.0) > self.prompt_arithmetic else []
+        return out + (["E12"] if {"E10", "E11"} <= set(out) else [])
+
+    @property
+    def prompt_arithmetic(self) -> float:
+        """Time of a whole prompt's arithmetic by the textbook [s]."""
+        return float(equations.compute_time(equations.step_flops(self.forms.tokens, 0, self.forms.psi), self.forms.P))
 
     def correction_keys(self) -> list[str]:
         """The corrections that have a part in this deployment."""
-        dense = self.full is not None and self.experts is None
+        dense = self.full is not None and self.experts is None and self._attention_terms()["g"] < 0
         present = {
-            "C1": True, "C2a": dense, "C2b": dense, "C2": dense, "C3": self.experts is not None,
-            "C4": True,
-            "C5": any(kernel.form == "allreduce" for kernel in self.kernels),
-            "C6": self.workload.batch > 0 and self.workload.output > 1, "C7": self.window is not None, "C8": True,
-            "C9": self.workload.draft_tokens > 0,
+            "C1": self.whole_context, "C2a": dense, "C2b": dense, "C2": dense, "C3": self.experts is not None,
+            "C4": True, "C5": any(kernel.form == "allreduce" for kernel in self.kernels),
+            "C6": self.mixed and self.workload.batch > 0 and self.workload.output > 1, "C7": self.window is not None,
+            "C8": True, "C9": self.workload.draft_tokens > 0,
         }  # fmt: skip
         return [key for key, holds in present.items() if holds]
 
@@ -97,42 +120,50 @@ class Letters:
         ----------
         key : such as E6
         """
-        own = {"E3": self._cache, "C1": self._pairs, "C2a": self._attention, "C2b": self._attention,
-               "C2": self._quadratic, "C3": self._routing, "C4": self._product,
-               "C5": self._allreduce, "C6": self._balance, "C7": self._windowed,
-               "C8": self._host, "C9": self._drafts}.get(key)  # fmt: skip
+        own = {
+            "E3": self._cache, "E9": self._bound, "E12": self._ends, "C1": self._pairs, "C2a": self._attention,
+            "C2b": self._attention, "C2": self._attention_terms, "C3": self._routing, "C4": self._product,
+            "C5": self._message, "C6": self._balance, "C7": self._windowed, "C8": self._host, "C9": self._drafts,
+        }.get(key)  # fmt: skip
         values = self._shared | (own() if own else {})
         return {name: values[name] for name in symbolic.EQUATIONS[key].letters}
 
     def _cache(self) -> dict[str, float]:
-        """Layers and heads; of other kinds of attention as many elements as a token takes."""
         kind = self.full
-        if kind is None:
-            elements = counts.kv_bytes_per_token(self.model, "bf16") / KV_BYTES["bf16"]
-            return {"layers": 1, "kv_heads": 1, "head_dim": elements / 2}
+        assert kind is not None
         return {"layers": self.model.layer_count, "kv_heads": kind.kv_heads, "head_dim": kind.head_dim}
 
+    def _bound(self) -> dict[str, float]:
+        """The step of E9 carries no more than the prompt."""
+        return {"t_step": self.forms.step(min(self.answer.chunk, self.forms.tokens))}
+
+    def _ends(self) -> dict[str, float]:
+        return {name: float(symbolic.value(key, self.of(key))) for name, key in (("c_min", "E11"), ("c_max", "E10"))}
+
     def _pairs(self) -> dict[str, float]:
-        return {"c": float(self.longest[0]), "p": float(self.longest[1])}
+        """One prompt's share of the longest step."""
+        return {"c": float(self.longest[0]) / self.prompts, "p": float(self.longest[1])}
 
     def _attention(self) -> dict[str, float]:
-        kind, model, b = self.full, self.model, self.forms.b
+        kind, model = self.full, self.model
         assert kind is not None
+        b = self.forms.b if self.mixed else 0.0
         linear, head = counts.matmul_parameters(model), model.vocab * model.hidden
         weights = linear * WEIGHT_BYTES[self.answer.case.deployment.precision.dense] + head * WEIGHT_BYTES["bf16"]
         pair = 4.0 * kind.heads * kind.head_dim * model.layer_count
-        return {"W_lin": linear, "weight_traffic": weights, "head_flops": 2 * head * b, "a": pair,
+        return {"W_lin": linear, "weight_traffic": weights / self.parallelism.dp, "head_flops": 2 * head * b, "a": pair,
                 "kappa": self.cache_per_token, "p": float(self.longest[1]), "b": b}  # fmt: skip
 
-    def _quadratic(self) -> dict[str, float]:
+    def _attention_terms(self) -> dict[str, float]:
         found = self._shared | self._attention()
-        pair = {"h": "C2a", "g": "C2b"}
-        return {**found, **{name: float(symbolic.value(key, found)) for name, key in pair.items()}}
+        both = {"h": "C2a", "g": "C2b"}
+        return {**found, **{name: float(symbolic.value(key, found)) for name, key in both.items()}}
 
     def _routing(self) -> dict[str, float]:
         moe = self.experts
         assert moe is not None
-        return {"E": moe.experts, "k": moe.top_k, "n": self.parallelism.dp * (self.longest[0] + self.longest[2])}
+        tokens = self.longest[0] + self.longest[2] * (1 + self.workload.draft_tokens)
+        return {"E": moe.experts, "k": moe.top_k, "n": self.parallelism.dp * tokens}
 
     def largest_product(self) -> Kernel:
         """The product that takes most of the step."""
@@ -144,13 +175,13 @@ class Letters:
         x, y = (corrections.side(kernel, self.hardware, name) for name in ("compute", "memory"))
         return {"x": x, "y": y, "q": self.hardware.efficiency[f"{kernel.form}.{kernel.dtype}"].knee}
 
-    def largest_allreduce(self) -> Kernel:
-        """The all-reduce that takes most of the step."""
-        reduces = [kernel for kernel in self.kernels if kernel.form == "allreduce"]
-        return max(reduces, key=lambda kernel: float(kernel.launches * kernel.link_bytes))
+    def messages(self) -> list[Kernel]:
+        """The messages between the GPUs of a layer, the largest first."""
+        found = [kernel for kernel in self.kernels if kernel.form == "allreduce"]
+        return sorted(found, key=lambda kernel: -float(kernel.launches * kernel.link_bytes))
 
-    def _allreduce(self) -> dict[str, float]:
-        kernel = self.largest_allreduce()
+    def _message(self) -> dict[str, float]:
+        kernel = self.messages()[0]
         fit = roofline.allreduce_fit(self.hardware, kernel.group)
         return {"message": kernel.link_bytes, "latency": fit.latency, "link": fit.bandwidth, "ramp": fit.ramp}
 

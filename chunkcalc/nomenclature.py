@@ -39,6 +39,7 @@ NOMENCLATURE: Mapping[str, Quantity] = {
     "flops": Quantity("F", "F", "FLOP", "arithmetic of the step (E1)"),
     "weight_traffic": Quantity("M_w", r"M_w", "byte", "weights read by the step (E2)"),
     "kv_traffic": Quantity("M_kv", r"M_{kv}", "byte", "KV cache read by the decodes (E3)"),
+    "one": Quantity("M_1", "M_1", "byte", "cache of one sequence at the mean context"),
     "I_star": Quantity("I*", r"I^{*}", "FLOP/byte", "ridge point (E5)"),
     "P": Quantity("P", "P", "FLOP/s", "peak arithmetic of the unit"),
     "B": Quantity("B", "B", "byte/s", "memory bandwidth of the unit"),

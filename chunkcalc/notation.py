@@ -28,7 +28,7 @@ def _text(e: Any) -> tuple[str, str]:  # noqa: PLR0911 - one case each
     if e.is_Symbol:
         known = NOMENCLATURE.get(e.name)
         text = known.symbol if known else e.name.rpartition(APART)[2]
-        return text, "product" if " " in text else "atom"
+        return text, "sum" if text.startswith("-") else "product" if " " in text else "atom"
     if isinstance(e, (sympy.Max, sympy.Min)):
         name = "max" if isinstance(e, sympy.Max) else "min"
         return f"{name}({', '.join(line(each) for each in e.args)})", "atom"
@@ -46,7 +46,9 @@ def _text(e: Any) -> tuple[str, str]:  # noqa: PLR0911 - one case each
         if e.exp in (0.5, sympy.Rational(1, 2)):
             return f"sqrt({line(e.base)})", "atom"
         return f"{_inside(e.base, 'atom')}^{_inside(e.exp, 'atom')}", "power"
-    return f"{float(e):,.10g}" if e.is_Number else str(e), "atom"
+    if e.is_Number:
+        return f"{float(e):,.10g}", "sum" if e < 0 else "atom"
+    return str(e), "atom"
 
 
 def _inside(e: Any, least: str) -> str:
@@ -102,4 +104,5 @@ def _tex_number(text: str) -> str:
     number, _, unit = text.partition(" ")
     digits, _, power = number.replace(",", "{,}").partition("e")
     number = rf"{digits} \times 10^{{{power}}}" if power else digits
-    return rf"{number}\,\mathrm{{{unit}}}" if unit else number
+    shown = rf"{number}\,\mathrm{{{unit}}}" if unit else number
+    return rf"\left({shown}\right)" if shown.startswith("-") else shown

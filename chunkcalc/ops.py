@@ -96,4 +96,4 @@ def qsum(x: Any, y: Any, q: float) -> Any:
         large = library.maximum(x, y)
         ratio = library.minimum(x, y) / library.where(large > 0, large, 1.0)
         return large * (1.0 + ratio**q) ** (1.0 / q)
-    return (x**q + y**q) ** (1.0 / q)
+    return (x**q + y**q) ** (1 / q)

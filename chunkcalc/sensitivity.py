@@ -34,10 +34,12 @@ class Change(NamedTuple):
     """One thing changed.
 
     what : in words
+    amount : how much, where it is a whole number: before and after; else None
     values : after it
     """
 
     what: str
+    amount: tuple[int, int] | None
     values: Values
 
 
@@ -62,20 +64,32 @@ def _link(setup: Setup) -> Setup:
 def _host(setup: Setup) -> Setup:
     deployment, workload, slo = setup
     each = deployment.engine.overheads
-    times = ("decode_layer", "prompt_layer", "expert_layer", "norm_layer", "least_prompt_layer", "sequence")
+    times = ("decode_layer", "prompt_layer", "expert_layer", "norm_layer", "least_prompt_layer", "sequence", "request",
+             "prompt_token", "latent_request")  # fmt: skip
     slower = each._replace(**{name: getattr(each, name) * MORE for name in times})
     return replace(deployment, engine=replace(deployment.engine, overheads=slower)), workload, slo
 
 
-def _workload(**names: float) -> Callable[[Setup], Setup]:
-    def change(setup: Setup) -> Setup:
-        deployment, workload, slo = setup
-        more = {
-            name: max(getattr(workload, name) + 1, round(getattr(workload, name) * by)) for name, by in names.items()
-        }
-        return deployment, replace(workload, **more), slo
+def _more(value: int) -> int:
+    """A whole number, 10 % more as nearly as there is one, and at least one more."""
+    return max(value + 1, round(value * MORE))
 
-    return change
+
+def _batch(setup: Setup) -> Setup:
+    deployment, workload, slo = setup
+    return deployment, replace(workload, batch=_more(workload.batch)), slo
+
+
+def _context(setup: Setup) -> Setup:
+    deployment, workload, slo = setup
+    return deployment, replace(workload, context=_more(workload.context)), slo
+
+
+def _prompt(setup: Setup) -> Setup:
+    """The decodes' contexts grow with it: they hold the prompts of requests like this one."""
+    deployment, workload, slo = setup
+    prompt = _more(workload.prompt)
+    return deployment, replace(workload, prompt=prompt, context=workload.context + prompt - workload.prompt), slo
 
 
 def _limit(name: str) -> Callable[[Setup], Setup]:
@@ -91,9 +105,9 @@ CHANGES: tuple[tuple[str, Callable[[Setup], Setup], Callable[[Setup], bool]], ..
     ("arithmetic", _arithmetic, lambda _: True),
     ("link bandwidth", _link, lambda setup: setup[0].parallelism.gpus > 1),
     ("host time of the engine", _host, lambda _: True),
-    ("decoding requests", _workload(batch=MORE), lambda setup: setup[1].batch > 0),
-    ("context of the decodes", _workload(context=MORE), lambda setup: setup[1].batch > 0),
-    ("prompt tokens", _workload(prompt=MORE), lambda _: True),
+    ("decoding requests", _batch, lambda setup: setup[1].batch > 0),
+    ("context of the decodes", _context, lambda setup: setup[1].batch > 0),
+    ("prompt tokens", _prompt, lambda _: True),
     ("TPOT allowed", _limit("tpot"), lambda setup: setup[2].tpot is not None),
     ("longest gap allowed", _limit("itl"), lambda setup: setup[2].itl is not None),
     ("TTFT allowed", _limit("ttft"), lambda setup: setup[2].ttft is not None),
@@ -108,12 +122,18 @@ def changes(answer: Answer) -> tuple[Values, list[Change]]:
     answer : the answer
     """
     setup: Setup = (answer.case.deployment, answer.workload, answer.slo)
-    found = [
-        Change(what, _values(outlook(*change(setup)), answer.budget))
-        for what, change, applies in CHANGES
-        if applies(setup)
-    ]
+    found = []
+    for what, change, applies in CHANGES:
+        if applies(setup):
+            after = change(setup)
+            found.append(Change(what, _amount(setup[1], after[1], what), _values(outlook(*after), answer.budget)))
     return _values(outlook(*setup), answer.budget), found
+
+
+def _amount(before: Workload, after: Workload, what: str) -> tuple[int, int] | None:
+    names = {"decoding requests": "batch", "context of the decodes": "context", "prompt tokens": "prompt"}
+    name = names.get(what)
+    return None if name is None else (getattr(before, name), getattr(after, name))
 
 
 def _values(view: Outlook, budget: int) -> Values:

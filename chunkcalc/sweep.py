@@ -16,7 +16,7 @@ from chunkcalc.case import Case, decode_tokens
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.records import Slo, Workload
 from chunkcalc.step import StepTimer
-from chunkcalc.window import window
+from chunkcalc.window import Window, window
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 BLOCK = 16_384  # points of an array: what stays in the cache of a core
@@ -96,8 +96,8 @@ def points(
             told(len(block))
 
 
-def window_of(case: Case, batch: int, context: int) -> tuple[int, int] | None:
-    """The smallest and the largest chunk that keep every limit, found exactly; None where there is none.
+def window_of(case: Case, batch: int, context: int) -> Window:
+    """The window of chunks that keep every limit, found exactly.
 
     Parameters
     ----------
@@ -105,8 +105,7 @@ def window_of(case: Case, batch: int, context: int) -> tuple[int, int] | None:
     batch, context : decoding requests, and their mean context [token]
     """
     view = _view(case, StepTimer(case.deployment, case.workload.draft_tokens), batch, context)
-    found = window(view, [*view.latency_limits(view.expected), *view.rules(view.expected)])
-    return None if found.chunk_min is None or found.chunk_max is None else (found.chunk_min, found.chunk_max)
+    return window(view, [*view.latency_limits(view.expected), *view.rules(view.expected)])
 
 
 def _few(case: Case, timer: StepTimer, chunk: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Point]:

@@ -56,6 +56,10 @@ EQUATIONS: Mapping[str, Equation] = {
         "KV cache read by a step", ("M_kv", "M_{kv}"), equations.kv_read_bytes,
         ("layers", "kv_heads", "head_dim", "s", "b", "s_kv"), "byte", SARATHI,
     ),
+    "E3b": Equation(
+        "KV cache read by a step, any kind of attention", ("M_kv", "M_{kv}"), equations.kv_read_of_sequences,
+        ("b", "one"), "byte", "E3 with windows, latent caches and fixed states",
+    ),
     "E4": Equation(
         "arithmetic intensity", ("I", "I"), equations.intensity, ("flops", "weight_traffic", "kv_traffic"),
         "FLOP/byte", SARATHI,
@@ -112,7 +116,8 @@ EQUATIONS: Mapping[str, Equation] = {
         "measured kernels, docs/accuracy.md; plus a time per launch",
     ),
     "C5": Equation(
-        "time of an all-reduce", ("t", "t"), _allreduce, ("message", "latency", "link", "ramp"), "s",
+        "time of a message between the GPUs of a layer", ("t", "t"), _allreduce,
+        ("message", "latency", "link", "ramp"), "s",
         "measured all-reduces, docs/accuracy.md",
     ),
     "C6": Equation(

@@ -14,7 +14,7 @@ ROOMS = {  # heavy libraries and the only files that may import them
     "sympy": {"symbolic.py", "notation.py"},
     "scipy": {"scoring/fitting.py"},
     "numpy": {"scoring/features.py", "scoring/sample.py", "scoring/fitting.py", "scoring/calibrate.py", "sweep.py"},
-    "matplotlib": {"plots/paper.py", "plots/region.py"},
+    "matplotlib": {"plots/paper.py", "plots/region.py", "plots/states.py"},
     "yaml": {"engines/files.py", "manifests/nodes.py"},
     "pydantic": {"schema.py"},
     "rich": {"report/text.py", "cli/score.py", "cli/calibrate.py", "cli/sweep.py"},

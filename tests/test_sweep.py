@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chunkcalc import Question, solve
 from chunkcalc.case import resolve
+from chunkcalc.outlook import outlook
 from chunkcalc.solve import answer as full_answer
 from chunkcalc.step import StepTimer
 from chunkcalc.sweep import FEW, points, step_times, window_of
@@ -26,12 +27,17 @@ DEPLOYMENTS = [
     {"model": "gpt-oss-120b", "gpu": "h200-sxm", "engine": "trtllm"},
     {"model": "qwen3.5-397b-a17b", "gpu": "b200", "tp": 8},
     {"model": "llama-3.1-8b", "gpu": "rtx-pro-6000", "prefix_hit": 0.5},
+    {"model": "llama-3.1-8b", "gpu": "h100-sxm", "pp": 2, "itl": 0.04, "tpot_basis": "mean"},
+    {"model": "llama-3.1-8b", "gpu": "h100-sxm", "engine": "sglang", "prefill_interval": 2, "itl": 0.2},
+    {"model": "llama-3.1-8b", "gpu": "h100-sxm", "engine": "sglang", "mixed_chunk": True},
+    {"model": "llama-3.1-8b", "gpu": "h100-sxm", "engine": "sglang", "prompt": 90, "output": 20},
+    {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 90, "output": 2, "draft_tokens": 2},
 ]  # fmt: skip
-IDS = [f"{each['model']}-{each.get('engine', 'vllm')}" for each in DEPLOYMENTS]
+IDS = [f"{index}-{each['model']}-{each.get('engine', 'vllm')}" for index, each in enumerate(DEPLOYMENTS)]
 
 
-def case_of(prompt=4000, output=300, **deployment):
-    return resolve(Question(prompt=prompt, output=output, ttft=1.0, tpot=0.05, **deployment))
+def case_of(**deployment):
+    return resolve(Question(**{"prompt": 4000, "output": 300, "ttft": 1.0, "tpot": 0.05, **deployment}))
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
@@ -53,7 +59,8 @@ def test_a_step_of_a_grid_is_the_step_of_its_point(deployment, data):
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
 def test_points_are_what_solve_says_of_them(deployment):
     case = case_of(**deployment)
-    chunks, batches, contexts = [100, 512, 3999, 4000, 9000], [8, 16, 40], [2000, 4100, 4300]
+    whole = case.workload.prompt + case.workload.output
+    chunks, batches, contexts = [60, 512, 3999, 4000, 9000], [8, 16, 40], [whole // 2, whole - 20, whole]
     found = list(points(case, chunks, batches, contexts))
     assert len(found) == 45
     assert len(batches) * len(contexts) > FEW, "or no array was used"
@@ -63,6 +70,11 @@ def test_points_are_what_solve_says_of_them(deployment):
         seen = answer.expected
         for name in ("step_s", "decode_step_s", "ttft_s", "tpot_s", "itl_s"):
             assert getattr(point, name) == pytest.approx(getattr(seen, name), rel=1e-12), name
+        view = outlook(case.deployment, answer.workload, answer.slo)
+        assert point.memory == pytest.approx(view.memory_share(point.chunk), rel=1e-12)
+        limits = [view.memory_rule(), *view.latency_limits(view.expected), *view.rules(view.expected)]
+        missed = {limit.name for limit in limits if not limit.holds(point.chunk)}
+        assert point.state in (missed or {"ok"})
         assert point.utilisation == pytest.approx(answer.utilisation, rel=1e-12)
         assert point.budget == answer.budget
 
@@ -70,7 +82,7 @@ def test_points_are_what_solve_says_of_them(deployment):
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
 def test_plain_numbers_and_arrays_give_the_same_points(deployment):
     case = case_of(**deployment)
-    chunks, contexts = [64, 700, 5000], [3000, 5000, 90_000]
+    chunks, contexts = [64, 700, 5000], [30, 5000, 90_000]
     arrays = list(points(case, chunks, [4, 17, 64], contexts))
     single = [
         point for chunk in chunks for batch in (4, 17, 64) for context in contexts
@@ -87,8 +99,8 @@ def test_the_window_is_that_of_solve_and_the_states_agree():
     case = case_of(**DEPLOYMENTS[1], prompt=8192, output=1024)
     batch, context = 32, 8704
     answer = solve(prompt=8192, output=1024, ttft=1.0, tpot=0.05, batch=batch, **DEPLOYMENTS[1])
-    low, high = window_of(case, batch, context)
-    assert (low, high) == (answer.window.chunk_min, answer.window.chunk_max)
+    assert window_of(case, batch, context) == answer.window
+    low, high = answer.window.chunk_min, answer.window.chunk_max
     states = [point.state for point in points(case, [low - 1, low, high, high + 1], [batch], [context])]
     assert states[1:3] == ["ok", "ok"]
     assert states[0] != "ok" != states[3]
@@ -116,7 +128,8 @@ def test_every_gpu_is_a_row_or_left_out_with_its_reason():
     assert any("peak arithmetic" in line for line in found["left_out"])
     case = resolve(Question(model="llama-3.1-8b", gpu="h100-sxm", prompt=4000, ttft=0.5, tpot=0.03))
     ends = [(row["chunk_min"], row["chunk_max"]) for row in found["windows"] if row["gpu"] == "h100-sxm"]
-    assert ends == [window_of(case, 32, 4256)]
+    window = window_of(case, 32, 4256)
+    assert ends == [(window.chunk_min, window.chunk_max)]
 
 
 def test_points_are_written_as_csv_and_json_lines(tmp_path):
@@ -134,6 +147,11 @@ def test_points_are_written_as_csv_and_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["--output", "1"], "an answer of one token"),
+        (["--kind", "region"], "add --plot"),
+        (["--context="], "no list of numbers"),
+        (["--gpu", "h100-sxm,nope", "--tp", "1,2"], "nope"),
+        (["-o", "out.csv", "--plot", "w.svg", "--chunk", "512"], "at least two chunks"),
         (["--chunk", "512:128"], "the range '512:128' falls"),
         (["--batch", ""], "no list of numbers"),
         (["--gpu", "h100-sxm,nope"], "nope"),
@@ -164,7 +182,7 @@ def test_a_file_is_not_overwritten_without_being_told(tmp_path):
     assert "--force" in found.stderr
     assert (tmp_path / "out.csv").read_text() == "mine"
     assert run(*BASE, "-o", "out.csv", "--force", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "out.csv").read_text().startswith("model,gpu,tp,engine,chunk")
+    assert (tmp_path / "out.csv").read_text().startswith("model,gpu,tp,pp,engine,weights,kv,prompt,output,chunk")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -175,3 +193,37 @@ def test_an_unwritable_folder_leaves_no_partial_file(tmp_path):
     assert "cannot write" in found.stderr
     tmp_path.chmod(0o700)
     assert os.listdir(tmp_path) == []
+
+
+def test_only_what_matters_is_told_of_a_picture(tmp_path):
+    found = run(*BASE, "--gpu", "a10,h100-sxm", "--batch", "8,16", "--plot", "w.svg", cwd=tmp_path)
+    assert found.stderr == "note: w.svg shows h100-sxm x 1 at batch 8\n", "not the GPU on which nothing holds"
+
+
+def test_a_file_beside_the_output_is_left_alone(tmp_path):
+    (tmp_path / "out.csv.part").write_text("mine")
+    assert run(*BASE, "-o", "out.csv", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "out.csv.part").read_text() == "mine"
+
+
+def test_a_terminal_without_the_letters_is_no_error():
+    found = run(*BASE, "--batch", "32", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert found.returncode == 0
+    assert "? every limit holds" in found.stdout
+
+
+def test_columns_between_coarse_chunks_are_blank_but_for_the_window():
+    row = run(*BASE, "--batch", "32", "--chunk", "256,4096").stdout.splitlines()[4]
+    cells = row[20:64]
+    assert (cells[0], cells[-1]) == ("u", "p")
+    assert set(cells[1:-1]) == {" ", "█"}
+    assert row.endswith("295-676")
+
+
+def test_a_window_between_two_columns_is_shown():
+    large = ["--model", "llama-3.1-70b", "--tp", "4", "--weights", "fp8", "--prompt", "8192", "--output", "1024"]
+    limits = ["--ttft", "2s", "--tpot", "60ms", "--batch", "48"]
+    row = run("sweep", "--gpu", "h100-sxm", *large, *limits).stdout.splitlines()[4]
+    low, high = (int(end) for end in row.split()[-1].split("-"))
+    assert high / low < 1.03
+    assert row[20:64].count("█") == 1

@@ -172,6 +172,8 @@ def test_numbers_stand_where_their_letters_stood():
     assert notation.line(symbolic.formula("E7", numbers)) == "max(9.13 ms, 12.2 ms)"
     power = symbolic.formula("C4", {"x": "80 us", "y": "40 us", "q": "2"})
     assert notation.line(power) == "((80 us)^2 + (40 us)^2)^(1 / 2)"
+    root = symbolic.formula("C2", {"a": "2", "h": "-3", "g": "-91.9 TFLOP"})
+    assert notation.line(root) == "(sqrt((-3)^2 - 2 · 2 · (-91.9 TFLOP)) - (-3)) / 2"
     assert notation.line(symbolic.formula("E5", {"P": "989 TFLOP/s", "B": "3.35 TB/s"})) == "989 TFLOP/s / (3.35 TB/s)"
 
 

@@ -34,6 +34,7 @@ def explain(
     engine: EngineName = options.ENGINE,
     engine_version: str = options.ENGINE_VERSION,
     enable_mixed_chunk: bool = options.MIXED_CHUNK,
+    prefill_decode_interval: int = options.INTERVAL,
     link: str = options.LINK,
     memory_fraction: str = options.MEMORY_FRACTION,
     chunk: str = options.CHUNK,
@@ -58,7 +59,8 @@ def explain(
     question = asked(
         model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,
         draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version,
-        enable_mixed_chunk=enable_mixed_chunk, memory_fraction=memory_fraction, link=link, prompt=prompt,
+        enable_mixed_chunk=enable_mixed_chunk, prefill_decode_interval=prefill_decode_interval,
+        memory_fraction=memory_fraction, link=link, prompt=prompt,
         output=output, batch=batch, context=context, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl,
         tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk, budget=budget,
     )  # fmt: skip

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, TextIO
 
 from chunkcalc.errors import ChunkcalcError
@@ -51,6 +52,8 @@ def outlive_readers() -> None:
     """Let readers of stdout and stderr go without changing the exit code."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ± shows ?
         if stream is not None:  # closed by the caller
             setattr(sys, name, Unread(stream))
 
@@ -91,16 +94,27 @@ def whole_file(path: Path, option: str, *, binary: bool = False) -> Iterator[Any
     option : that names it, for the error
     binary : bytes instead of text
     """
-    part = path.with_name(path.name + ".part")
+    mode = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": ""}
+    part: Path | None = None
     try:
-        with part.open("wb") if binary else part.open("w", encoding="utf-8", newline="") as file:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False, **mode) as file:  # type: ignore[call-overload]
+            part = Path(file.name)
             yield file
+        part.chmod(0o666 & ~_umask())
         part.replace(path)
     except OSError as error:
         problem = f"cannot write '{path}' ({error.strerror})"
-        raise ChunkcalcError(problem, option, "give a path in a folder that exists") from None
+        raise ChunkcalcError(problem, option, "give the path of a file that may be written") from None
     finally:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """What new files may not allow; it can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def show_json(data: Mapping[str, Any]) -> None:

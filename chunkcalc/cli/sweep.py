@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ def sweep(
     model: str = options.MODEL,
     gpu: str = typer.Option(..., help="Ids with commas between them, or all.", rich_help_panel=DEPLOYMENT),
     tp: str = typer.Option("1", help="Tensor parallel degrees, such as 1,2,4,8.", rich_help_panel=DEPLOYMENT),
+    pp: int = options.PP,
     prompt: str = options.PROMPT,
     output: str = options.OUTPUT_TOKENS,
     chunk: str = typer.Option(
@@ -62,9 +64,12 @@ def sweep(
     attention_dp: int = options.ATTENTION_DP,
     weights: str = options.WEIGHTS,
     kv: str = options.KV,
+    draft_tokens: int = options.DRAFT_TOKENS,
+    draft_acceptance: str = options.DRAFT_ACCEPTANCE,
     engine: EngineName = options.ENGINE,
     engine_version: str = options.ENGINE_VERSION,
     enable_mixed_chunk: bool = options.MIXED_CHUNK,
+    prefill_decode_interval: int = options.INTERVAL,
     link: str = options.LINK,
     memory_fraction: str = options.MEMORY_FRACTION,
     out: Path = typer.Option(
@@ -73,7 +78,8 @@ def sweep(
     plot: Path = typer.Option(None, help="Draw a picture of the first deployment: .svg or .png.",
                               rich_help_panel=OUTPUT),
     kind: Kind = typer.Option(
-        Kind.window, metavar="<name>", help="window, region, roofline or breakdown.", rich_help_panel=OUTPUT
+        None, metavar="<name>", help="Of --plot: window (the default), region, roofline or breakdown.",
+        rich_help_panel=OUTPUT,
     ),
     force: bool = typer.Option(False, "--force", help="Overwrite files.", rich_help_panel=OUTPUT),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.sweep/1 on stdout.", rich_help_panel=OUTPUT),
@@ -83,18 +89,24 @@ def sweep(
     Example: chunkcalc sweep --model llama-3.1-8b --gpu h100-sxm --prompt 4k --ttft 1s --tpot 30ms --batch 8,32,128
     """
     from chunkcalc.report import sweep as report  # noqa: PLC0415 - quick help
+    from chunkcalc.report.chart import chart  # noqa: PLC0415
 
     _check_targets(out, plot, force=force)
+    if kind is not None and plot is None:
+        raise ChunkcalcError("there is no picture to draw", "--kind", "add --plot FILE.svg")
     chunks, batches = parse_values(chunk, "--chunk"), parse_values(batch, "--batch")
-    contexts = parse_values(context, "--context") if context else None
+    contexts = None if context is None else parse_values(context, "--context")
     question = asked(
         model=model, gpu="", prompt=prompt, output=output, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl,
-        tpot_basis=tpot_basis, max_utilisation=max_utilisation, ep=ep, attention_dp=attention_dp, weights=weights,
-        kv=kv, engine=engine, engine_version=engine_version, enable_mixed_chunk=enable_mixed_chunk, link=link,
-        memory_fraction=memory_fraction,
+        tpot_basis=tpot_basis, max_utilisation=max_utilisation, pp=pp, ep=ep, attention_dp=attention_dp,
+        weights=weights, kv=kv, draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine,
+        engine_version=engine_version, enable_mixed_chunk=enable_mixed_chunk,
+        prefill_decode_interval=prefill_decode_interval, link=link, memory_fraction=memory_fraction,
     )  # fmt: skip
     if contexts:
         question = replace(question, context=contexts[-1])  # the longest is checked against the request
+    if question.output == 1:
+        raise ChunkcalcError("an answer of one token has nothing to decode", "--output", "give at least 2")
     cases, left_out = _cases(question, gpu, parse_values(tp, "--tp"))
     size = len(cases) * len(chunks) * len(batches) * len(contexts or (0,))
     if plot is not None and len(chunks) < 2:
@@ -106,30 +118,50 @@ def sweep(
         raise ChunkcalcError(f"{size:,} points are many for one document", "--json", "write them with -o out.jsonl")
     strips: list[Strip] = []
     rows: list[dict[str, Any]] = []
-    first: list[Point] = []
-    with _sink(out) as write, _progress(size) as told:
-        for case in cases:
-            found = _swept(case, chunks, batches, contexts, write, told)
-            strips += found.strips
-            first = first or found.points
-            if as_json:
-                rows += [report.record(report.keys_of(case), point) for point in found.points]
-    if plot is not None:
-        from chunkcalc.plots.draw import picture  # noqa: PLC0415
-
-        with whole_file(plot, "--plot", binary=True) as file:
-            file.write(picture(kind.value, cases[0], first, chunks, plot.suffix.lower()))
+    swept: list[list[Point]] = []
+    with _sink(out) as write:
+        with _progress(size) as told:
+            for case in cases:
+                swept.append(_swept(case, chunks, batches, contexts, write, told))
+                strips += _strips(case, swept[-1])
+                if as_json:
+                    rows += [report.record(report.keys_of(case), point) for point in swept[-1]]
+                if plot is None and len(cases) > 1:
+                    swept[-1] = []
+        if plot is not None:
+            which = _widest(cases, swept)
+            _draw(plot, kind or Kind.window, cases[which], swept[which], chunks)
     if as_json:
         show_json(report.document(rows, strips, left_out))
     else:
-        show(report.chart(cases[0], strips, left_out, first if len(strips) == 1 else ()))
+        show(chart(cases[0], strips, left_out, swept[0] if len(strips) == 1 else ()))
     raise typer.Exit(HOLDS)
 
 
+def _widest(cases: list[Case], swept: list[list[Point]]) -> int:
+    """The deployment with most points that hold: the one to draw of many."""
+    return max(range(len(cases)), key=lambda index: sum(point.state == "ok" for point in swept[index]))
+
+
+def _draw(path: Path, kind: Kind, case: Case, points: list[Point], chunks: list[int]) -> None:
+    from chunkcalc.plots.draw import picture  # noqa: PLC0415
+    from chunkcalc.report.sweep import keys_of  # noqa: PLC0415
+
+    with whole_file(path, "--plot", binary=True) as file:
+        file.write(picture(kind.value, case, points, chunks, path.suffix.lower()))
+    several = {name: {getattr(point, name) for point in points} for name in ("batch", "context")}
+    first = ", ".join(f"{name} {getattr(points[0], name):,}" for name, found in several.items() if len(found) > 1)
+    keys = keys_of(case)
+    note = f"note: {path} shows {keys['gpu']} x {keys['tp']}{f' at {first}' if first and kind != Kind.region else ''}"
+    print(note, file=sys.stderr)
+
+
 def _check_targets(out: Path | None, plot: Path | None, *, force: bool) -> None:
-    if out is not None and out.suffix not in (".csv", ".jsonl"):
+    if out is not None and out.suffix.lower() not in (".csv", ".jsonl"):
         raise ChunkcalcError(f"'{out.name:.60}' ends in neither .csv nor .jsonl", "--out", "name the file out.csv")
     for path, option in ((out, "--out"), (plot, "--plot")):
+        if path is not None and path.is_dir():
+            raise ChunkcalcError(f"'{path}' is a folder", option, "give the path of a file")
         if path is not None and path.exists() and not force:
             raise ChunkcalcError(f"'{path}' exists", option, "give another name, or --force to overwrite it")
         if path is not None and not path.parent.is_dir():
@@ -143,24 +175,26 @@ def _check_targets(out: Path | None, plot: Path | None, *, force: bool) -> None:
 def _cases(question: Question, gpus: str, degrees: list[int]) -> tuple[list[Case], list[str]]:
     """Every deployment that can be computed, and why the others cannot."""
     from chunkcalc.catalog import gpus as shipped  # noqa: PLC0415
+    from chunkcalc.catalog import load_hardware  # noqa: PLC0415
     from chunkcalc.counts import gpu_weight_bytes  # noqa: PLC0415
 
-    every = gpus.strip() == ALL
-    names = [each.id for each in shipped()] if every else [name.strip() for name in gpus.split(",")]
+    every = gpus.strip().lower() == ALL
+    names = [each.id for each in shipped()] if every else list(dict.fromkeys(name.strip() for name in gpus.split(",")))
+    for name in () if every else names:
+        load_hardware(name)  # a name that nothing is known by is no deployment to leave out
     cases, left_out = [], []
     for name, tp in itertools.product(names, degrees):
+        called = f"{name}{f' x {tp}' if tp > 1 else ''}"
         try:
             case = resolve(replace(question, gpu=name, tp=tp))
         except ChunkcalcError as error:
-            if not every and len(names) * len(degrees) == 1:
-                raise
-            if not every and len(degrees) == 1 and error.where in ("--gpu", "--model", "--prompt"):
-                raise
-            left_out.append(f"{name}{f' x {tp}' if tp > 1 else ''}: {error.what}")
+            if error.where not in ("--gpu", "--tp", "--weights", "--ep"):
+                raise  # not about this GPU: no other would do either
+            left_out.append(f"{called}: {error.what}")
             continue
         weights = gpu_weight_bytes(case.deployment.model, case.deployment.precision, case.deployment.parallelism)
         if weights > case.deployment.hardware.memory:
-            left_out.append(f"{name}{f' x {tp}' if tp > 1 else ''}: its memory does not hold the weights")
+            left_out.append(f"{called}: its memory does not hold the weights")
             continue
         cases.append(case)
     if not cases:
@@ -169,34 +203,35 @@ def _cases(question: Question, gpus: str, degrees: list[int]) -> tuple[list[Case
     return cases, left_out
 
 
-class _Swept:
-    """The points of one deployment."""
-
-    def __init__(self) -> None:
-        self.points: list[Point] = []
-        self.strips: list[Strip] = []
-
-
 def _swept(
     case: Case, chunks: list[int], batches: list[int], contexts: list[int] | None,
     write: Callable[[dict[str, Any], Point], None], told: Callable[[int], None],
-) -> _Swept:  # fmt: skip
-    from chunkcalc.report.sweep import Strip, keys_of  # noqa: PLC0415
-    from chunkcalc.sweep import points, window_of  # noqa: PLC0415
+) -> list[Point]:  # fmt: skip
+    """The points of one deployment, written as they come."""
+    from chunkcalc.report.sweep import keys_of  # noqa: PLC0415
+    from chunkcalc.sweep import points  # noqa: PLC0415
 
-    keys, found = keys_of(case), _Swept()
-    states: dict[tuple[int, int], list[str]] = {}
+    keys, found = keys_of(case), []
     for point in points(case, chunks, batches, contexts or [case.workload.context], told):
-        states.setdefault((point.batch, point.context), []).append(point.state)
-        found.points.append(point)
+        found.append(point)
         write(keys, point)
-    found.strips = [
-        Strip(
-            keys=keys, batch=batch, context=context, chunks=chunks, states=each, window=window_of(case, batch, context)
-        )
-        for (batch, context), each in states.items()
-    ]
     return found
+
+
+def _strips(case: Case, points: list[Point]) -> list[Strip]:
+    """The same by batch and context."""
+    from chunkcalc.report.sweep import Strip, keys_of  # noqa: PLC0415
+    from chunkcalc.sweep import window_of  # noqa: PLC0415
+
+    states: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for point in points:
+        states.setdefault((point.batch, point.context), []).append((point.chunk, point.state))
+    keys = keys_of(case)
+    return [
+        Strip(keys=keys, batch=batch, context=context, chunks=[chunk for chunk, _ in each],
+              states=[state for _, state in each], find=partial(window_of, case, batch, context))
+        for (batch, context), each in states.items()
+    ]  # fmt: skip
 
 
 @contextmanager
@@ -208,7 +243,7 @@ def _sink(path: Path | None) -> Iterator[Callable[[dict[str, Any], Point], None]
         yield lambda keys, point: None
         return
     with whole_file(path, "--out") as file:
-        if path.suffix == ".jsonl":
+        if path.suffix.lower() == ".jsonl":
             yield lambda keys, point: file.write(report.json_line(keys, point)) and None
         else:
             file.write(report.csv_rows([report.COLUMNS]))

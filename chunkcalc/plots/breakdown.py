@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkcalc.answer import Answer
+from chunkcalc.outlook import outlook
 from chunkcalc.plots import paper
 from chunkcalc.step import StepTimer
 from chunkcalc.units import format_count, format_duration
@@ -27,13 +28,8 @@ def draw(title: str, answer: Answer, chunks: Sequence[int]) -> Any:
     """
     deployment, workload = answer.case.deployment, answer.workload
     timer = StepTimer(deployment, workload.draft_tokens)
-    mixed = deployment.engine.composition == "mixed"
-    b = workload.batch / (deployment.parallelism.dp * deployment.parallelism.pp) if mixed else 0.0
-    steps = []
-    for chunk in chunks:
-        before = max(0, answer.prompt_tokens - chunk) + workload.prompt - answer.prompt_tokens
-        together = max(1.0, chunk / answer.prompt_tokens)
-        steps.append(timer.step(chunk, before, b, float(workload.context), together).breakdown)
+    prefill = outlook(deployment, workload, answer.slo, timer).expected.prefill
+    steps = [timer.step(*prefill.longest(chunk)).breakdown for chunk in chunks]
     times = [sum(step.values()) for step in steps]
     totals = {
         name: sum(step.get(name, 0.0) / time for step, time in zip(steps, times, strict=True))
@@ -46,7 +42,7 @@ def draw(title: str, answer: Answer, chunks: Sequence[int]) -> Any:
         [100 * sum(step.get(each, 0.0) for each in members) / time for step, time in zip(steps, times, strict=True)]
         for _, members in layers
     ]
-    figure, ((axes,),) = paper.canvas(8, 5)
+    figure, (axes,) = paper.canvas(8, 5)
     axes.set_title(title)
     axes.stackplot(chunks, shares, colors=COLOURS, linewidth=0.5, edgecolor="white")
     paper.token_axis(axes, chunks[0], chunks[-1])
@@ -61,9 +57,13 @@ def draw(title: str, answer: Answer, chunks: Sequence[int]) -> Any:
         )
         below += values[-1]
     paper.label_ends(axes, ends)
-    axes.axvline(answer.chunk, color="black", linewidth=1.2, linestyle="--")
-    axes.annotate(f"set {format_count(answer.chunk)}", (answer.chunk, 0.97), xycoords=("data", "axes fraction"),
-                  xytext=(4, 0), textcoords="offset points", va="top", fontweight="bold")  # fmt: skip
+    if chunks[0] <= answer.chunk <= chunks[-1]:
+        name = f"{paper.word(answer)} {format_count(answer.chunk)}"
+        right = answer.chunk > (chunks[0] * chunks[-1]) ** 0.5
+        axes.axvline(answer.chunk, color="black", linewidth=1.2, linestyle="--")
+        side, offset = ("right", -4) if right else ("left", 4)
+        axes.annotate(name, (answer.chunk, 0.97), xycoords=("data", "axes fraction"), xytext=(offset, 0),
+                      textcoords="offset points", va="top", ha=side, fontweight="bold")  # fmt: skip
     return figure
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chunkcalc.answer import Answer
 from chunkcalc.errors import ChunkcalcError
 
 # Okabe and Ito's colours.
@@ -25,6 +27,7 @@ STYLE: dict[str, Any] = {
     "svg.hashsalt": "chunkcalc",  # the same answer gives the same file
 }
 FORMATS = (".svg", ".png")
+NARROW = 6.0  # times the smallest value: an axis from zero shows it all
 
 
 def check_target(path: Path, option: str = "--plot") -> None:
@@ -47,20 +50,33 @@ def check_target(path: Path, option: str = "--plot") -> None:
         raise ChunkcalcError("pictures need matplotlib", option, "install it: pip install 'chunkcalc[plot]'")
 
 
-def canvas(width: float = 8.0, height: float = 5.0, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    """A figure and its axes, which share the tokens of a step, without a window on any screen.
+def canvas(width: float = 8.0, height: float = 5.0, heights: Sequence[float] = (1.0,)) -> tuple[Any, Any]:
+    """A figure and its axes, one above the other with the same tokens, without a window on any screen.
 
     Parameters
     ----------
     width, height : inches
-    rows, columns : of axes
+    heights : of the axes, relative to each other
     """
     import matplotlib  # noqa: PLC0415 - half a second that only a picture needs
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type,unused-ignore]
     figure = Figure(figsize=(width, height))
-    return figure, figure.subplots(rows, columns, sharex=True, squeeze=False)
+    axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
+    return figure, axes[:, 0]
+
+
+def word(answer: Answer) -> str:
+    """What the answer's chunk is: the one to set, the one that was judged, or the closest where none holds.
+
+    Parameters
+    ----------
+    answer : the answer
+    """
+    if answer.given:
+        return "judged"
+    return "set" if answer.holds and answer.window.chunk_min is not None else "closest"
 
 
 def render(figure: Any, suffix: str) -> bytes:
@@ -78,7 +94,7 @@ def render(figure: Any, suffix: str) -> bytes:
 
 
 def token_axis(axes: Any, low: float, high: float) -> None:
-    """A logarithmic axis of tokens with powers of two.
+    """A logarithmic axis of tokens: powers of two, and the ends where those are few.
 
     Parameters
     ----------
@@ -88,9 +104,29 @@ def token_axis(axes: Any, low: float, high: float) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xlim(low, high)
     ticks = [2**power for power in range(40) if low <= 2**power <= high]
-    axes.set_xticks(ticks[:: 1 + len(ticks) // 12], minor=False)
+    ticks = ticks[:: 1 + len(ticks) // 12]
+    if len(ticks) < 4:
+        ticks = sorted({round(low), round((low * high) ** 0.5), round(high)})
+    axes.set_xticks(ticks, minor=False)
     axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def time_axis(axes: Any, values: Sequence[float]) -> None:
+    """An axis of times: from zero where they differ little, else logarithmic.
+
+    Parameters
+    ----------
+    axes : of the picture
+    values : what it shows
+    """
+    low, high = min(values), max(values)
+    if high < NARROW * low:
+        axes.set_ylim(0, 1.1 * high)
+        return
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
 
 
 def label_ends(axes: Any, ends: list[tuple[float, str, str]], least: float = 0.055) -> None:

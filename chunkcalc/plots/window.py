@@ -1,4 +1,4 @@
-"""The window: TTFT and the longest step against the chunk, both limits, and the chunks between them."""
+"""The window: TTFT and the time per token against the chunk, their limits, and what holds at each chunk."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkcalc.answer import Answer
-from chunkcalc.plots import paper
+from chunkcalc.plots import paper, states
 from chunkcalc.sweep import HOLDS, Point
 from chunkcalc.units import format_count, format_duration
 
-BANDS = 0.15  # opacity
+BAND = 0.15  # opacity
+LONGER = 1.2  # a step right after a tile edge over the one before, from which the edge is shown
 
 
 def draw(title: str, answer: Answer, points: Sequence[Point]) -> Any:
@@ -22,86 +23,123 @@ def draw(title: str, answer: Answer, points: Sequence[Point]) -> Any:
     answer : to the same question at one batch: its limits, error bands, textbook chunk and knee
     points : of every chunk, rising
     """
-    figure, ((top,), (bottom,)) = paper.canvas(8, 6, rows=2)
+    figure, (top, middle, bottom) = paper.canvas(8, 6.6, (3.0, 3.0, 0.3))
     slo, chunks = answer.slo, [point.chunk for point in points]
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
-    _curve(top, chunks, [point.ttft_s for point in points], answer.ttft_error, paper.BLUE, "TTFT", slo.ttft, 1.0)
-    judged = slo.tpot_basis == "step" or slo.tpot is None
-    name = "longest step" if judged else "mean TPOT"
-    values = [point.step_s if judged else point.tpot_s for point in points]
-    limit = None if answer.workload.draft_tokens and judged else slo.tpot  # drafts: per token, not per step
-    _curve(bottom, chunks, values, answer.tpot_error, paper.VERMILION, name, limit, 1e-3)
-    if slo.itl is not None:
-        _curve(bottom, chunks, [p.itl_s for p in points], answer.itl_error, paper.PURPLE, "longest gap", slo.itl, 1e-3)
-    ends = (answer.window.chunk_min, answer.window.chunk_max)
-    named = f"window {format_count(ends[0])} to {format_count(ends[1])}" if ends[0] and ends[1] else None
-    for axes, label in ((top, named), (bottom, None)):
-        _shade(axes, points, label)
-        axes.legend(loc="best", fontsize=9)
-        paper.token_axis(axes, chunks[0], chunks[-1])
+    _curves(top, chunks, [("TTFT", [p.ttft_s for p in points], answer.ttft_error, slo.ttft, paper.BLUE)], 1.0)
+    _curves(middle, chunks, _per_token(answer, points), 1e-3)
+    _tile_edges(middle, answer, chunks)
+    for axes in (top, middle):
+        _shade(axes, points)
+        axes.legend(loc="best", fontsize=9, framealpha=0.85, frameon=True, edgecolor="none")
     top.set_ylabel("time to first token (s)")
-    bottom.set_ylabel("time per token (ms)")
+    middle.set_ylabel("time per token (ms)")
+    _strip(bottom, points)
+    paper.token_axis(bottom, chunks[0], chunks[-1])
     bottom.set_xlabel("chunk: prompt tokens per step")
-    _marks(top, bottom, answer, chunks)
+    _marks((top, middle), answer, chunks)
     return figure
 
 
-def _curve(
-    axes: Any, chunks: Sequence[int], values: Sequence[float], band: float, colour: str, name: str,
-    limit: float | None, unit: float,
-) -> None:  # fmt: skip
-    scaled = [value / unit for value in values]
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
-    axes.fill_between(chunks, [y / (1 + band) for y in scaled], [y * (1 + band) for y in scaled], color=colour,
-                      alpha=BANDS, linewidth=0)  # fmt: skip
-    axes.plot(chunks, scaled, color=colour, linewidth=2, label=f"{name}, ±{100 * band:.0f} %")
-    if limit is not None:
-        axes.axhline(limit / unit, color=colour, linestyle="--", linewidth=1.2, label=f"limit {format_duration(limit)}")
+Curve = tuple[str, list[float], float, float | None, str]  # name, values, band, limit, colour
 
 
-def _shade(axes: Any, points: Sequence[Point], label: str | None) -> None:
+def _per_token(answer: Answer, points: Sequence[Point]) -> list[Curve]:
+    """What the limits on tokens judge: the step or the gap, the mean, or both; drafts yield several a step."""
+    slo, accepted = answer.slo, answer.case.deployment.engine.composition == "mixed"
+    per_token = 1 + answer.workload.draft_tokens
+    out: list[Curve] = []
+    if slo.tpot is not None and slo.tpot_basis == "step" and per_token == 1:
+        name = "longest step" if accepted else "longest gap"
+        out.append((name, [p.itl_s for p in points], answer.tpot_error, slo.tpot, paper.VERMILION))
+    elif slo.tpot is not None:
+        out.append(("mean TPOT", [p.tpot_s for p in points], answer.tpot_error, None if per_token > 1 else slo.tpot,
+                    paper.VERMILION))  # fmt: skip
+    else:
+        out.append(("longest step", [p.step_s for p in points], answer.itl_error, None, paper.VERMILION))
+    if slo.itl is not None:
+        out.append(("longest gap", [p.itl_s for p in points], answer.itl_error, slo.itl, paper.PURPLE))
+    return out
+
+
+def _curves(axes: Any, chunks: Sequence[int], curves: Sequence[Curve], unit: float) -> None:
+    shown = []
+    for name, values, band, limit, colour in curves:
+        low, high = ([value / unit * by for value in values] for by in (1 / (1 + band), 1 + band))
+        scaled = [value / unit for value in values]
+        axes.fill_between(chunks, low, high, color=colour, alpha=BAND, linewidth=0)
+        axes.plot(chunks, scaled, color=colour, linewidth=2, label=f"{name}, ±{100 * band:.0f} %")
+        shown += [*low, *high]
+        if limit is not None:
+            axes.axhline(limit / unit, color=colour, linestyle="--", linewidth=1.2)
+            axes.plot([], [], color=colour, linestyle="--", linewidth=1.2, label=f"limit {format_duration(limit)}")
+            shown.append(limit / unit)
+    paper.time_axis(axes, [value for value in shown if value > 0])
+
+
+def _shade(axes: Any, points: Sequence[Point]) -> None:
     """The chunks that keep every limit; runs of them, as some between may fail."""
-    start: int | None = None
-    for index, point in enumerate([*points, None]):
-        holds = point is not None and point.state == HOLDS
-        if holds and start is None:
-            start = index
-        if not holds and start is not None:
-            axes.axvspan(points[start].chunk, points[index - 1].chunk, color=paper.GREEN, alpha=0.18, linewidth=0,
-                         label=label)  # fmt: skip
-            start = label = None
+    for first, last, state in _runs(points):
+        if state == HOLDS:
+            axes.axvspan(first, last, color=paper.GREEN, alpha=0.18, linewidth=0)
 
 
-def _marks(top: Any, bottom: Any, answer: Answer, chunks: Sequence[int]) -> None:
-    """The chunk to set, the textbook's c*, the knee of the linear layers, and where tiles end."""
-    knee = (
-        None
-        if answer.knee is None
-        else answer.knee / answer.case.deployment.parallelism.dp - (answer.budget - answer.chunk)
+def _runs(points: Sequence[Point]) -> list[tuple[float, float, str]]:
+    """Neighbouring chunks with the same state; borders half-way between."""
+    out: list[tuple[float, float, str]] = []
+    for index, point in enumerate(points):
+        end = (point.chunk + points[index + 1].chunk) / 2 if index + 1 < len(points) else float(point.chunk)
+        if out and out[-1][2] == point.state:
+            out[-1] = (out[-1][0], end, point.state)
+        else:
+            out.append((out[-1][1] if out else float(point.chunk), end, point.state))
+    return out
+
+
+def _strip(axes: Any, points: Sequence[Point]) -> None:
+    """Which chunks hold, and what fails first elsewhere."""
+    for first, last, state in _runs(points):
+        axes.axvspan(first, last, color=states.WORDS[state][1], alpha=states.OPACITY, linewidth=0)
+    axes.set_yticks([])
+    axes.set_ylim(0, 1)
+    handles = states.patches(point.state for point in points)
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -2.6), ncols=3, fontsize=9)
+
+
+def _marks(every: Sequence[Any], answer: Answer, chunks: Sequence[int]) -> None:
+    """The chunk to set, the textbook's c*, and where the linear layers turn from memory to arithmetic."""
+    knee = None if answer.knee is None else answer.knee / answer.case.deployment.parallelism.dp - _beside(answer)
+    ends = answer.window
+    window = (
+        f" (window {format_count(ends.chunk_min)} to {format_count(ends.chunk_max or 0)})" if ends.chunk_min else ""
     )
     marks: list[tuple[Any, str, str, str]] = [
-        (answer.chunk, "set" if answer.holds else "closest", paper.GREEN, "-"),
-        (answer.textbook.chunk_star, "textbook c*", paper.GREY, ":"),
-        (knee, "knee", paper.ORANGE, "-."),
+        (answer.chunk, f"{paper.word(answer)} {format_count(answer.chunk)}{window}", paper.GREEN, "-"),
+        (answer.textbook.chunk_star, f"textbook c* {format_count(answer.textbook.chunk_star)}", paper.GREY, ":"),
+        (knee, f"products turn compute-bound {format_count(knee or 0)}", paper.ORANGE, "-."),
     ]
     inside = [mark for mark in marks if mark[0] is not None and chunks[0] <= mark[0] <= chunks[-1]]
     for height, (at, name, colour, dashes) in enumerate(inside):
-        for axes in (top, bottom):
+        for axes in every:
             axes.axvline(at, color=colour, linestyle=dashes, linewidth=1.4)
+        side = "left" if at < (chunks[0] * chunks[-1]) ** 0.5 else "right"
         place = (at, 1.02 + 0.08 * height)
-        top.annotate(f"{name} {format_count(round(at))}", place, xycoords=("data", "axes fraction"), color=colour,
-                     fontsize=9, ha="center", annotation_clip=False)  # fmt: skip
-    edges = [edge for edge in _tile_edges(answer) if chunks[0] <= edge <= chunks[-1]]
-    for edge in edges:
-        bottom.axvline(edge, ymax=0.04, color="black", linewidth=1)
-    if edges:
-        bottom.annotate("tile edges", (edges[-1], 0.05), xycoords=("data", "axes fraction"), fontsize=8, ha="center")
+        every[0].annotate(name, place, xycoords=("data", "axes fraction"), color=colour, fontsize=9, ha=side,
+                          annotation_clip=False)  # fmt: skip
 
 
-def _tile_edges(answer: Answer) -> list[float]:
-    """Chunks right after which a step takes at least a fifth longer."""
+def _beside(answer: Answer) -> int:
+    """What the decodes take out of a step's tokens."""
+    return answer.budget - answer.chunk
+
+
+def _tile_edges(axes: Any, answer: Answer, chunks: Sequence[int]) -> None:
+    """Small ticks where a tile of the products ends: right after it a step takes a fifth longer and more."""
     deployment = answer.case.deployment
     measured = deployment.hardware.tile_penalty.get(deployment.precision.dense, {})
-    return [rows - (answer.budget - answer.chunk) for rows, ratio in sorted(measured.items()) if ratio >= 1.2]
+    edges = [rows - _beside(answer) for rows, ratio in sorted(measured.items()) if ratio >= LONGER]
+    edges = [edge for edge in edges if chunks[0] <= edge <= chunks[-1]]
+    for edge in edges:
+        axes.axvline(edge, ymax=0.04, color="black", linewidth=1)
+    if edges:
+        axes.plot([], [], color="black", marker="|", linestyle="", label="tile edge: a step beyond it is slower")

@@ -40,6 +40,7 @@ def markdown(found: Derivation) -> str:
     parts = [f"**{words.subject(found)}**"]
     for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
         parts.append(f"## {head}")
+        parts += [f"- {note}" for note in found.notes] if head == words.TEXTBOOK else []
         parts += [markdown_equation(each) for each in equations]
     if found.floor is not None:
         sides = ",\n      ".join(found.floor.sides)
@@ -56,8 +57,8 @@ def markdown(found: Derivation) -> str:
     ]  # fmt: skip
     last = found.answer.expected
     rows.append(("**expected**", f"**{format_duration(last.step_s)}**", f"**{format_duration(last.ttft_s)}**", ""))
-    parts += [f"## {words.TERMS}", _table(("", "longest step", "TTFT", "why"), rows)]
-    moved = [(change.what, *words.change_cells(found.base, change)) for change in found.changes]
+    parts += [f"## {words.TERMS}", _table(("", "longest step", "TTFT", "why"), rows), _bold(words.terms_words(found))]
+    moved = [(words.change_name(change), *words.change_cells(found.base, change)) for change in found.changes]
     parts += [f"## {words.CHANGES}", _table(("10 % more", "window", "c_max", "step", "TTFT", "mean TPOT"), moved)]
     parts += [_bold(words.change_words(found)), _bold(words.conclusion(found))]
     return "\n\n".join(parts) + "\n"
@@ -80,6 +81,11 @@ def markdown_equation(shown: Shown) -> str:
 def nomenclature() -> str:
     """The letters as a Markdown table."""
     rows = [(each.symbol, f"`{name}`", each.unit, each.meaning) for name, each in NOMENCLATURE.items()]
+    seen = {each.symbol for each in NOMENCLATURE.values()}
+    for key, each in EQUATIONS.items():
+        if each.left[0] not in seen and each.unit != "bool":
+            seen.add(each.left[0])
+            rows.append((each.left[0], "", each.unit, f"{each.title} ({key})"))
     return _table(("symbol", "in the code", "unit", "meaning"), rows)
 
 
@@ -107,8 +113,12 @@ def latex(found: Derivation) -> str:
     parts = [PREAMBLE, rf"\noindent\textbf{{{_escaped(words.subject(found))}}}"]
     for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
         parts.append(rf"\section*{{{_escaped(head)}}}")
+        parts += [_escaped(_sentence(note)) for note in found.notes] if head == words.TEXTBOOK else []
         parts += [latex_equation(each) for each in equations]
+    if found.floor is not None:
+        parts += [rf"\section*{{{_escaped(words.FLOOR)}}}", *_latex_floor(found)]
     parts += [rf"\section*{{{_escaped(words.TERMS)}}}", *_latex_terms(found)]
+    parts += [rf"\section*{{{_escaped(words.CHANGES)}}}", *_latex_changes(found)]
     parts.append(r"\section*{Nomenclature}")
     parts += [
         r"\begin{longtable}{lll}",
@@ -135,15 +145,33 @@ def latex_equation(shown: Shown) -> str:
     )  # fmt: skip
 
 
+def _latex_floor(found: Derivation) -> Iterator[str]:
+    assert found.floor is not None
+    sides = (side.replace(" ·", r"\cdot").replace("^2", "^{2}") for side in found.floor.sides)
+    rows = r" \\ ".join(re.sub(r"([mnpfu]?s)\b", r"\\,\\mathrm{\1}", side) for side in sides)
+    yield rf"\[ t \ge \max\begin{{cases}} {rows} \end{{cases}} \]"
+    at = f"{format_duration(found.floor.step)} at c = {found.answer.chunk:,}"
+    yield rf"This is {_escaped(at)}. \textbf{{{_escaped(_sentence(words.floor_words(found)))}}}"
+
+
 def _latex_terms(found: Derivation) -> Iterator[str]:
-    yield r"\begin{longtable}{lrr}"
-    yield r" & longest step & TTFT \\ \hline"
+    yield r"\begin{longtable}{lrrp{8cm}}"
+    yield r" & longest step & TTFT & why \\ \hline \endhead"
     for index, term in enumerate(found.terms):
         cells = [format_duration(each) if not index else words.signed(each) for each in (term.step, term.ttft)]
-        yield rf"{_escaped(term.name)} & {cells[0]} & {cells[1]} \\"
+        yield rf"{_escaped(term.name)} & {cells[0]} & {cells[1]} & {_escaped(term.why)} \\"
     last = found.answer.expected
-    yield rf"\hline expected & {format_duration(last.step_s)} & {format_duration(last.ttft_s)} \\"
-    yield r"\end{longtable}"
+    yield rf"\hline expected & {format_duration(last.step_s)} & {format_duration(last.ttft_s)} & \\"
+    yield rf"\end{{longtable}} \noindent\textbf{{{_escaped(_sentence(words.terms_words(found)))}}}"
+
+
+def _latex_changes(found: Derivation) -> Iterator[str]:
+    yield r"\begin{longtable}{lrrrrr}"
+    yield r"10 \% more & window & $c_{\max}$ & step & TTFT & TPOT \\ \hline \endhead"
+    for change in found.changes:
+        cells = (words.change_name(change), *words.change_cells(found.base, change))
+        yield " & ".join(_escaped(cell) for cell in cells) + r" \\"
+    yield rf"\end{{longtable}} \noindent\textbf{{{_escaped(_sentence(words.change_words(found)))}}}"
 
 
 def _escaped(text: str) -> str:

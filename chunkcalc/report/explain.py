@@ -16,7 +16,7 @@ from chunkcalc.units import format_count, format_duration
 
 SCHEMA = "chunkcalc.explain/1"
 INDENT = 5
-NAME = 25
+NAME = 30
 NOTHING = 5e-10  # [s]
 GLUE = "\u00a0"
 TEXTBOOK = "The textbook: the published equations on datasheet peaks"
@@ -50,9 +50,9 @@ def conclusion(found: Derivation) -> str:
     found : the derivation
     """
     answer = found.answer
-    verb = "judged" if answer.given else "set" if answer.holds else "closest"
     ends = answer.window
-    window = "no chunk keeps every limit"
+    verb = "judged" if answer.given else "set" if answer.holds and ends.chunk_min else "closest"
+    window = "no chunk is predicted to keep every limit"
     if ends.chunk_min is not None and ends.chunk_max is not None:
         window = f"chunks {format_count(ends.chunk_min)} to {format_count(ends.chunk_max)} keep every limit"
     return (
@@ -72,6 +72,9 @@ def text(found: Derivation) -> list[Line]:
     out: list[Line] = [[Segment(row, "bold")] for row in textwrap.wrap(subject(found), WIDTH)]
     for head, equations in ((TEXTBOOK, found.textbook), (CORRECTED, found.corrected)):
         out += [[], [Segment(head, "bold underline")]]
+        for note in found.notes if head == TEXTBOOK else ():
+            rows = textwrap.wrap(note, WIDTH - 2, initial_indent="- ", subsequent_indent="  ")
+            out += [[Segment(row, "dim")] for row in rows]
         for each in equations:
             out += [[], *equation(each)]
     if found.floor is not None:
@@ -118,7 +121,7 @@ def floor_words(found: Derivation) -> str:
     found : a derivation with a floor
     """
     assert found.floor is not None
-    if found.answer.slo.tpot is None or found.answer.slo.tpot_basis != "step":
+    if not found.floor.judged:
         return f"no engine takes less than {format_duration(found.floor.step)} at this chunk"
     if found.floor.largest is None:
         return "even the whole prompt in one step would keep TPOT on perfect hardware: what limits the chunk is above"
@@ -163,9 +166,21 @@ def _terms(found: Derivation) -> Iterator[Line]:
     yield [
         Segment(f"{'expected':<{NAME}}{format_duration(answer.step_s):>13}{format_duration(answer.ttft_s):>11}", "bold")
     ]
-    largest = max((term for term in found.terms[1:] if term.step is not None), key=lambda term: term.step or 0.0)
-    words = f"most of what the textbook leaves out of the step is {largest.name}: {signed(largest.step)}"
-    yield from ([Segment(row, "bold")] for row in textwrap.wrap(words, WIDTH))
+    yield from ([Segment(row, "bold")] for row in textwrap.wrap(terms_words(found), WIDTH))
+
+
+def terms_words(found: Derivation) -> str:
+    """The largest difference between the textbook's step and the expected one.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    largest = max(found.terms[1:], key=lambda term: abs(term.step or 0.0))
+    by = format_duration(abs(largest.step or 0.0))
+    if (largest.step or 0.0) < 0:
+        return f"the largest correction is {largest.name}: without it the textbook's step is {by} too long"
+    return f"the largest correction is {largest.name}: without it the textbook's step is {by} too short"
 
 
 def change_cells(base: Values, change: Change) -> tuple[str, ...]:
@@ -182,7 +197,25 @@ def change_cells(base: Values, change: Change) -> tuple[str, ...]:
         window = f"{format_count(after.chunk_min)} to {format_count(after.chunk_max)}"
     moved = "" if after.chunk_max is None or base.chunk_max is None else f"{after.chunk_max - base.chunk_max:+,}"
     pairs = ((base.step, after.step), (base.ttft, after.ttft), (base.tpot, after.tpot))
-    return (window, moved, *("" if not x or y is None else f"{100 * (y / x - 1):+.1f} %" for x, y in pairs))
+    return (window, moved, *("" if not x or y is None else _percent(y / x - 1) for x, y in pairs))
+
+
+def _percent(share: float) -> str:
+    """With its sign; what rounds to nothing has none."""
+    text = f"{100 * share:+.1f} %"
+    return "0.0 %" if text[1:] == "0.0 %" else text
+
+
+def change_name(change: Change) -> str:
+    """What was changed, and by how much where that is a whole number.
+
+    Parameters
+    ----------
+    change : the change
+    """
+    if change.amount is None:
+        return change.what
+    return f"{change.what}, {format_count(change.amount[1])}"
 
 
 def change_words(found: Derivation) -> str:
@@ -200,16 +233,18 @@ def change_words(found: Derivation) -> str:
     ]  # fmt: skip
     if not moves:
         return "no chunk keeps every limit, so there is no window to move"
+    if found.answer.window.binding_max == "largest chunk of use":
+        return "c_max is the largest chunk that is of any use, so nothing here moves it"
     by, what = max(moves, key=lambda move: abs(move[0]))
     return f"10 % more {what} moves c_max by {by:+,} tokens" if by else "none of these moves c_max"
 
 
 def _changes(found: Derivation) -> Iterator[Line]:
-    head = ("", "window", "c_max", "step", "TTFT", "mean TPOT")
-    widths = (NAME, 16, 8, 9, 9, 11)
+    head = ("", "window", "c_max", "step", "TTFT", "TPOT")
+    widths = (NAME, 15, 8, 8, 8, 10)
     yield [Segment(_columns(head, widths), "bold")]
     for change in found.changes:
-        yield [Segment(_columns((change.what, *change_cells(found.base, change)), widths))]
+        yield [Segment(_columns((change_name(change), *change_cells(found.base, change)), widths))]
     yield from ([Segment(row, "bold")] for row in textwrap.wrap(change_words(found), WIDTH))
 
 
@@ -230,10 +265,13 @@ def json(found: Derivation) -> dict[str, Any]:
         "schema": SCHEMA, "inputs": inputs(found.answer), "verdict": found.answer.verdict,
         "chunk": found.answer.chunk, "budget": found.answer.budget,
         "equations": [json_equation(each) for each in (*found.textbook, *found.corrected)],
+        "notes": list(found.notes),
         "floor": None if floor is None else {"step_s": floor.step, "chunk_max": floor.largest, "sides": floor.sides},
         "terms": [{"name": t.name, "why": t.why, "step_s": t.step, "ttft_s": t.ttft} for t in found.terms],
         "base": found.base._asdict(),
-        "ten_per_cent_more": [{"what": each.what, **each.values._asdict()} for each in found.changes],
+        "ten_per_cent_more": [
+            {"what": each.what, "amount": each.amount, **each.values._asdict()} for each in found.changes
+        ],
     }  # fmt: skip
 
 
