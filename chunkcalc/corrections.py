@@ -27,7 +27,7 @@ TERMS = (
     ("attention, activations", "queries times keys (C1, C7), the prompt's cache read again by each chunk, activations"),
     ("one kernel after another", "each waits for its own bottleneck; the textbook overlaps arithmetic with traffic"),
     ("fractions of the peaks", "what kernels reach of arithmetic and bandwidth, and idle or padded tiles (C4)"),
-    ("launches, moved rows", "fixed time per kernel inside a captured step; quantising and permuting activations"),
+    ("launches, moved rows", "fixed time per launch; rows moved besides: quantised, permuted, or written to the cache"),
     ("links between GPUs", "messages of every layer (C5), and from stage to stage of a pipeline"),
     ("the engine", "host time per layer, routing, sampling (C8)"),
 )  # fmt: skip

@@ -147,7 +147,7 @@ def _end(value: float, unit: str) -> str:
 
 def _letter(value: float, unit: str) -> str:
     """The same for a letter in a formula, where 2.5 tokens are not 3."""
-    whole = unit != "token" or value == round(value) or value >= 100
+    whole = unit != "token" or value == round(value) or abs(value) >= 100
     return _text(value, unit) if whole else f"{value:.3g}"
 
 

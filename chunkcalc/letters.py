@@ -16,7 +16,8 @@ WHY_NOT = {
     "E12": "it needs both limits, and a --ttft that the textbook can meet", "C1": "no layer sees the whole context",
     **dict.fromkeys(("C2a", "C2b", "C2"), "it holds for dense models with full attention below the ridge"),
     "C3": "the model has no experts", "C5": "a single GPU sends none",
-    "C6": "nothing decodes, or prompts go first", "C7": "no layer has a window", "C9": "give --draft-tokens",
+    "C6": "nothing decodes, or prompts go first", "C7a": "no layer has a window",
+    "C7": "no layer has a window", "C9": "give --draft-tokens",
 }  # fmt: skip
 
 
@@ -105,10 +106,11 @@ class Letters:
     def correction_keys(self) -> list[str]:
         """The corrections that have a part in this deployment."""
         dense = self.full is not None and self.experts is None and self._attention_terms()["g"] < 0
+        windowed = self.window is not None
         present = {
             "C1": self.whole_context, "C2a": dense, "C2b": dense, "C2": dense, "C3": self.experts is not None,
             "C4": True, "C5": any(kernel.form == "allreduce" for kernel in self.kernels),
-            "C6": self.mixed and self.workload.batch > 0 and self.workload.output > 1, "C7": self.window is not None,
+            "C6": self.mixed and self.workload.batch > 0 and self.workload.output > 1, "C7a": windowed, "C7": windowed,
             "C8": True, "C9": self.workload.draft_tokens > 0,
         }  # fmt: skip
         return [key for key, holds in present.items() if holds]
@@ -123,7 +125,8 @@ class Letters:
         own = {
             "E3": self._cache, "E9": self._bound, "E12": self._ends, "C1": self._pairs, "C2a": self._attention,
             "C2b": self._attention, "C2": self._attention_terms, "C3": self._routing, "C4": self._product,
-            "C5": self._message, "C6": self._balance, "C7": self._windowed, "C8": self._host, "C9": self._drafts,
+            "C5": self._message, "C6": self._balance, "C7a": self._windowed,
+            "C7": self._windowed, "C8": self._host, "C9": self._drafts,
         }.get(key)  # fmt: skip
         values = self._shared | (own() if own else {})
         return {name: values[name] for name in symbolic.EQUATIONS[key].letters}
@@ -193,7 +196,8 @@ class Letters:
         return next((size for size in found if size), None)
 
     def _windowed(self) -> dict[str, float]:
-        return {**self._pairs(), "w": float(self.window or 0)}
+        found = {**self._pairs(), "w": float(self.window or 0)}
+        return {**found, "n_g": float(symbolic.value("C7a", found))}
 
     def _host(self) -> dict[str, float]:
         each, groups = self.answer.case.deployment.engine.overheads, self.model.layers

@@ -66,6 +66,7 @@ NOMENCLATURE: Mapping[str, Quantity] = {
     "link": Quantity("B_l", r"B_l", "byte/s", "bandwidth that an all-reduce reaches"),
     "ramp": Quantity("ρ", r"\rho", "s", "time that builds up over the first megabyte of a message"),
     "w": Quantity("w", "w", "token", "keys that a query sees at most"),
+    "n_g": Quantity("n_g", "n_g", "token", "queries of a chunk that see fewer keys than that (C7a)"),
     "host_layer": Quantity("τ_l", r"\tau_l", "s", "host time per layer of a step"),
     "expert_layers": Quantity("L_x", "L_x", "1", "layers with experts"),
     "expert_layer": Quantity("τ_x", r"\tau_x", "s", "routing per layer with experts"),

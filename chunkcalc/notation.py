@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sympy
@@ -96,7 +97,8 @@ def tex(expression: Any) -> str:
     names = {sympy.Symbol(name, positive=True): known.tex for name, known in NOMENCLATURE.items()}
     for symbol in expression.free_symbols - set(names):
         names[symbol] = _tex_number(symbol.name.rpartition(APART)[2])
-    return str(LatexPrinter({"order": "none", "symbol_names": names, "mul_symbol": "dot"}).doprint(expression))
+    printed = LatexPrinter({"order": "none", "symbol_names": names, "mul_symbol": "dot"}).doprint(expression)
+    return re.sub(r"(?<=\d)\.0(?!\d)", "", printed)  # whole numbers that were floats
 
 
 def _tex_number(text: str) -> str:

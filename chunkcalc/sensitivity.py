@@ -126,8 +126,8 @@ def changes(answer: Answer) -> tuple[Values, list[Change]]:
     for what, change, applies in CHANGES:
         if applies(setup):
             after = change(setup)
-            found.append(Change(what, _amount(setup[1], after[1], what), _values(outlook(*after), answer.budget)))
-    return _values(outlook(*setup), answer.budget), found
+            found.append(Change(what, _amount(setup[1], after[1], what), _values(outlook(*after), answer)))
+    return _values(outlook(*setup), answer), found
 
 
 def _amount(before: Workload, after: Workload, what: str) -> tuple[int, int] | None:
@@ -136,9 +136,10 @@ def _amount(before: Workload, after: Workload, what: str) -> tuple[int, int] | N
     return None if name is None else (getattr(before, name), getattr(after, name))
 
 
-def _values(view: Outlook, budget: int) -> Values:
-    """At the same budget, which is what a flag sets; more decodes leave the chunk less of it."""
-    service, chunk = view.expected, max(1, budget - view.offset)
+def _values(view: Outlook, answer: Answer) -> Values:
+    """At the same budget, which is what a flag sets; at the same chunk where more decodes leave nothing of it."""
+    service, budget = view.expected, answer.budget
+    chunk = budget - view.offset if budget > view.offset else answer.chunk
     ends = window(view, [*view.latency_limits(service), *view.rules(service)])
     return Values(
         ends.chunk_min, ends.chunk_max, service.prefill.longest_step(chunk), service.ttft(chunk),

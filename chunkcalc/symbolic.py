@@ -124,8 +124,12 @@ EQUATIONS: Mapping[str, Equation] = {
         "prompt tokens a step must carry", ("c_bal", r"c_{\mathrm{bal}}"), load.balance_chunk, ("b", "A", "s_eff", "o"),
         "token", "as many prompts enter as answers finish",
     ),
+    "C7a": Equation(
+        "queries that see less than the window", ("n_g", "n_g"), pairs.growing, ("c", "p", "w"), "token",
+        "at the start of a prompt",
+    ),
     "C7": Equation(
-        "pairs behind a window", ("pairs", r"\mathrm{pairs}"), pairs.window_pairs, ("c", "p", "w"), "1",
+        "pairs behind a window", ("pairs", r"\mathrm{pairs}"), pairs.window_pairs_of, ("n_g", "c", "p", "w"), "1",
         "the sum of min(p + i, w) over the queries of a chunk",
     ),
     "C8": Equation(

@@ -41,10 +41,10 @@ def notes(letters: Letters) -> Iterator[str]:
     if workload.draft_tokens:
         yield "they know no drafts: a decode is one token"
     if letters.prompts > 1:
-        yield f"the chunk holds {letters.prompts:.3g} prompts at once"
+        yield f"the chunk holds {letters.prompts:.3g} prompts at once; E9 times a step of one alone"
     if slo.ttft is not None and slo.ttft <= letters.prompt_arithmetic:
         arithmetic = format_duration(letters.prompt_arithmetic)
-        yield f"E11 has no numbers: by them the prompt's arithmetic alone takes {arithmetic}, so no chunk meets TTFT"
+        yield f"E11 and E12 have no numbers: the prompt's arithmetic alone takes {arithmetic}, beyond the limit of TTFT"
     elif slo.tpot is None or slo.ttft is None:
         yield f"E12 has no numbers: {WHY_NOT['E12'].split(',')[0]}"
 
@@ -59,8 +59,8 @@ def _arithmetic(letters: Letters, x: float) -> str:
 
 
 def _weights(letters: Letters, x: float) -> str:
-    budget = format_count(letters.answer.budget)
-    return f"{format_si(x, 'B')} are read once per step by the textbook, for one token or for {budget}"
+    tokens = format_count(letters.answer.chunk + letters.forms.b)
+    return f"{format_si(x, 'B')} are read once per step by the textbook, for one token or for {tokens}"
 
 
 def _cache(letters: Letters, x: float) -> str:
@@ -144,7 +144,8 @@ def _smallest(letters: Letters, x: float) -> str:
     ends = letters.answer.window
     if ends.chunk_min is None:
         return "smaller chunks are too many steps; the prediction leaves no chunk"
-    begins = f"{format_count(ends.chunk_min)} (bound by {ends.binding_min})"
+    binding = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap limit"}.get(str(ends.binding_min), ends.binding_min)
+    begins = f"{format_count(ends.chunk_min)} (bound by {binding})"
     return f"smaller chunks are too many steps; the prediction begins at {begins}"
 
 
@@ -159,8 +160,9 @@ def _pairs(letters: Letters, x: float) -> str:
     ]
     flops = float(sum(kernel.launches * kernel.least_flops for kernel in attention))
     keys = format_count(x / letters.of("C1")["c"])
+    noun = "key" if keys == "1" else "keys"
     where = "" if letters.full is not None else "in the layers that see the whole context "
-    return f"{where}each query of the last chunk meets {keys} keys; E1 leaves {format_si(flops, 'FLOP')} per GPU out"
+    return f"{where}each query of the last chunk meets {keys} {noun}; E1 leaves {format_si(flops, 'FLOP')} per GPU out"
 
 
 def _first_token(letters: Letters, x: float) -> str:
@@ -175,9 +177,8 @@ def _short(letters: Letters, x: float) -> str:
 
 
 def _attention(letters: Letters, x: float) -> str:
-    star = letters.answer.textbook.chunk_star
-    other = f", not {format_count(star)}" if star > 0 else ""
-    return f"with attention counted the ridge is reached at {format_count(x)} tokens{other}"
+    star = format_count(letters.answer.textbook.chunk_star)
+    return f"counting what this step does, the ridge is reached at {format_count(x)} tokens (E6: {star})"
 
 
 def _routing(letters: Letters, x: float) -> str:
@@ -197,7 +198,7 @@ def _product(letters: Letters, x: float) -> str:
     decides = "arithmetic" if values["x"] > values["y"] else "traffic"
     return (
         f"the largest product ({kernel.name}) reaches {100 * found.compute:.0f} % of peak and "
-        f"{100 * found.memory:.0f} % of bandwidth at best; here {decides} decides"
+        f"{100 * found.memory:.0f} % of bandwidth at best; at these fractions {decides} takes longer here"
     )
 
 
@@ -211,8 +212,16 @@ def _message(letters: Letters, x: float) -> str:
 def _balance(letters: Letters, x: float) -> str:
     share = letters.answer.utilisation
     if share > 1:
-        return f"this setting needs {share:.1f} times the capacity for prompts that it has: they pile up"
+        return f"this setting needs {_figure(share)} times the capacity for prompts that it has: they pile up"
     return f"with fewer, prompts pile up; you use {100 * share:.0f} % of the capacity for prompts"
+
+
+def _growing(letters: Letters, x: float) -> str:
+    values = letters.of("C7a")
+    if not x:
+        return f"here every query sees the whole window of {format_count(values['w'])} keys"
+    others = format_count(values["w"])
+    return f"the first {format_count(x)} queries see all that is before them, the others {others} keys"
 
 
 def _windowed(letters: Letters, x: float) -> str:
@@ -239,5 +248,5 @@ WORDS: Mapping[str, Callable[[Letters, float], str]] = {
     "E1": _arithmetic, "E2": _weights, "E3": _cache, "E3b": _cache, "E4": _intensity, "E5": _ridge, "E6": _optimal,
     "E7a": _compute, "E7b": _memory, "E7": _step, "E8": _chunks, "E9": _ttft, "E10": _largest, "E11": _smallest,
     "E12": _feasible, "C1": _pairs, "C2a": _first_token, "C2b": _short, "C2": _attention, "C3": _routing,
-    "C4": _product, "C5": _message, "C6": _balance, "C7": _windowed, "C8": _host, "C9": _accepted,
+    "C4": _product, "C5": _message, "C6": _balance, "C7a": _growing, "C7": _windowed, "C8": _host, "C9": _accepted,
 }  # fmt: skip

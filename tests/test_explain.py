@@ -186,7 +186,7 @@ def test_what_takeaways_claim_is_so(derived):
     c_star = shown["E6"].result
     assert ("is below it" in shown["E6"].takeaway) == (0 < answer.chunk < c_star)
     product = letters.of("C4")
-    assert ("here arithmetic decides" in shown["C4"].takeaway) == (product["x"] > product["y"])
+    assert ("arithmetic takes longer here" in shown["C4"].takeaway) == (product["x"] > product["y"])
     if "C5" in shown:
         messages = [kernel for kernel in letters.kernels if kernel.form == "allreduce"]
         assert f"sends {sum(float(kernel.launches) for kernel in messages):,.0f} messages" in shown["C5"].takeaway
@@ -213,7 +213,7 @@ def test_notes_say_what_the_textbook_does_not_see():
         assert any(words in note for note in found) if words else not found, name
     short = {**QUESTIONS["dense"], "prompt": 100, "chunk": 1000, "batch": 4}
     found = explain(answer(Question(**short), with_remedies=False))
-    assert any("holds 10 prompts" in note for note in found.notes)
+    assert any("holds 10 prompts at once" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("changes", [

@@ -152,7 +152,7 @@ def _draw(path: Path, kind: Kind, case: Case, points: list[Point], chunks: list[
     several = {name: {getattr(point, name) for point in points} for name in ("batch", "context")}
     first = ", ".join(f"{name} {getattr(points[0], name):,}" for name, found in several.items() if len(found) > 1)
     keys = keys_of(case)
-    note = f"note: {path} shows {keys['gpu']} x {keys['tp']}{f' at {first}' if first and kind != Kind.region else ''}"
+    note = f"note: {path} shows {keys['gpus']} x {keys['gpu']}{f' at {first}' if first and kind != Kind.region else ''}"
     print(note, file=sys.stderr)
 
 
@@ -178,11 +178,11 @@ def _cases(question: Question, gpus: str, degrees: list[int]) -> tuple[list[Case
     from chunkcalc.catalog import load_hardware  # noqa: PLC0415
     from chunkcalc.counts import gpu_weight_bytes  # noqa: PLC0415
 
-    every = gpus.strip().lower() == ALL
+    every = ALL in (name.strip().lower() for name in gpus.split(","))
     names = [each.id for each in shipped()] if every else list(dict.fromkeys(name.strip() for name in gpus.split(",")))
     for name in () if every else names:
         load_hardware(name)  # a name that nothing is known by is no deployment to leave out
-    cases, left_out = [], []
+    cases, left_out, only = [], [], None
     for name, tp in itertools.product(names, degrees):
         called = f"{name}{f' x {tp}' if tp > 1 else ''}"
         try:
@@ -191,6 +191,7 @@ def _cases(question: Question, gpus: str, degrees: list[int]) -> tuple[list[Case
             if error.where not in ("--gpu", "--tp", "--weights", "--ep"):
                 raise  # not about this GPU: no other would do either
             left_out.append(f"{called}: {error.what}")
+            only = error
             continue
         weights = gpu_weight_bytes(case.deployment.model, case.deployment.precision, case.deployment.parallelism)
         if weights > case.deployment.hardware.memory:
@@ -198,6 +199,8 @@ def _cases(question: Question, gpus: str, degrees: list[int]) -> tuple[list[Case
             continue
         cases.append(case)
     if not cases:
+        if only is not None and len(left_out) == 1:
+            raise only
         reason = f" ({left_out[0]})" if left_out else ""
         raise ChunkcalcError(f"no deployment is left{reason}", "--gpu", "give other GPUs or a larger --tp")
     return cases, left_out

@@ -11,6 +11,7 @@ from chunkcalc.plots import paper
 from chunkcalc.step import StepTimer
 from chunkcalc.units import format_count, format_duration
 
+READABLE = {paper.YELLOW: "#8a7d00", "#bbbbbb": "#777777"}  # pale colours as text
 SHOWN = 7  # classes with a colour of their own; the others are one
 COLOURS = (
     paper.BLUE, paper.VERMILION, paper.GREEN, paper.ORANGE, paper.SKY, paper.PURPLE, paper.YELLOW, "#bbbbbb",
@@ -52,9 +53,7 @@ def draw(title: str, answer: Answer, chunks: Sequence[int]) -> Any:
     _times(axes, chunks, times)
     below, ends = 0.0, []
     for (name, _), values, colour in zip(layers, shares, COLOURS, strict=False):
-        ends.append(
-            ((below + values[-1] / 2) / 100, name, "#333333" if colour in (paper.YELLOW, "#bbbbbb") else colour)
-        )
+        ends.append(((below + values[-1] / 2) / 100, name, READABLE.get(colour, colour)))
         below += values[-1]
     paper.label_ends(axes, ends)
     if chunks[0] <= answer.chunk <= chunks[-1]:

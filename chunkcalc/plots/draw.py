@@ -61,5 +61,6 @@ def _sharp(chunks: Sequence[int], found: Answer) -> list[int]:
 
 def _powers(chunks: Sequence[int], chosen: int) -> list[int]:
     """The ends, every other power of two between them, and the chosen chunk where it lies among them."""
-    powers = [2**power for power in range(1, 40, 2) if chunks[0] < 2**power < chunks[-1]]
+    powers = [2**power for power in range(1, 40, 2) if 2 * chunks[0] <= 2**power <= chunks[-1] / 2]
+    powers = [power for power in powers if not 0.6 < power / chosen < 1.7]
     return sorted({chunks[0], *powers, chunks[-1], *([chosen] if chunks[0] <= chosen <= chunks[-1] else [])})

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import exp, log
 from typing import Any
 
 from chunkcalc.plots import paper
 from chunkcalc.plots.states import OPACITY, WORDS, patches
 from chunkcalc.sweep import Point
 
-WIDE = 0.25  # share of a region's rows or columns from which its name fits into it
+WIDE, HIGH = 0.3, 0.08  # shares of the columns and rows that a region needs for its name
+
+FEW = 8  # batches that are all named
 
 
 def draw(title: str, points: Sequence[Point]) -> Any:
@@ -35,6 +36,9 @@ def draw(title: str, points: Sequence[Point]) -> Any:
     axes.pcolormesh(*edges, colours, alpha=OPACITY, rasterized=True)
     axes.set_xlim(edges[0][0], edges[0][-1])
     axes.set_ylim(edges[1][0], edges[1][-1])
+    if len(batches) <= FEW:
+        axes.set_yticks(batches, minor=False)
+        axes.set_yticks([], minor=True)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("chunk: prompt tokens per step")
     axes.set_ylabel("batch: requests decoding at once")
@@ -52,13 +56,25 @@ def _edges(values: Sequence[int]) -> list[float]:
 
 
 def _names(axes: Any, states: dict[tuple[int, int], str]) -> None:
-    """Each region's name at its middle, for readers and printers without colour."""
+    """Each region's name at its middle where it fits, for readers and printers without colour."""
+    chunks, batches = (sorted({key[axis] for key in states}) for axis in (0, 1))
     for state in WORDS:
-        inside = [key for key, found in states.items() if found == state]
-        spans = [len({key[axis] for key in inside}) / len({key[axis] for key in states}) for axis in (0, 1)]
-        if not inside or spans[0] < WIDE or len(inside) < WIDE * spans[0] * spans[1] * len(states) or spans[1] < 0.1:
+        runs = [run for batch in batches for run in _runs([states[chunk, batch] for chunk in chunks], batch, state)]
+        rows = {batch for batch, first, last in runs if last - first >= WIDE * len(chunks)}
+        if len(rows) < max(2, HIGH * len(batches)):
             continue  # the legend names it
-        middle = [exp(sum(log(key[axis]) for key in inside) / len(inside)) for axis in (0, 1)]
-        nearest = min(inside, key=lambda key: sum(abs(log(key[axis] / middle[axis])) for axis in (0, 1)))
-        axes.text(*nearest, WORDS[state][0], ha="center", va="center", fontsize=9,
+        batch = sorted(rows)[len(rows) // 2]
+        _, first, last = max((run for run in runs if run[0] == batch), key=lambda run: run[2] - run[1])
+        middle = (chunks[first] * chunks[last]) ** 0.5
+        axes.text(middle, batch, WORDS[state][0], ha="center", va="center", fontsize=9,
                   bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1.5})  # fmt: skip
+
+
+def _runs(row: Sequence[str], batch: int, state: str) -> list[tuple[int, int, int]]:
+    """(batch, first, last) index of each run of a state in a row."""
+    out: list[tuple[int, int, int]] = []
+    for index, found in enumerate(row):
+        if found == state:
+            joined = bool(out) and out[-1][2] == index - 1
+            out = [*out[:-1], (batch, out[-1][1], index)] if joined else [*out, (batch, index, index)]
+    return out

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkcalc.answer import Answer
+from chunkcalc.load import accepted_tokens
 from chunkcalc.plots import paper, states
 from chunkcalc.sweep import HOLDS, Point
 from chunkcalc.units import format_count, format_duration
@@ -45,17 +46,17 @@ Curve = tuple[str, list[float], float, float | None, str]  # name, values, band,
 
 
 def _per_token(answer: Answer, points: Sequence[Point]) -> list[Curve]:
-    """What the limits on tokens judge: the step or the gap, the mean, or both; drafts yield several a step."""
-    slo, accepted = answer.slo, answer.case.deployment.engine.composition == "mixed"
-    per_token = 1 + answer.workload.draft_tokens
+    """What the limits on tokens judge: the step or the gap per token that it yields, the mean, or both."""
+    slo, workload = answer.slo, answer.workload
+    accepted = accepted_tokens(workload.draft_tokens, workload.draft_acceptance)
+    mixed = answer.case.deployment.engine.composition == "mixed"
     out: list[Curve] = []
-    if slo.tpot is not None and slo.tpot_basis == "step" and per_token == 1:
-        name = "longest step" if accepted else "longest gap"
-        out.append((name, [p.itl_s for p in points], answer.tpot_error, slo.tpot, paper.VERMILION))
+    if slo.tpot is not None and slo.tpot_basis == "step":
+        name = ("longest step" if mixed else "longest gap") + (f" / {accepted:.2f} tokens" if accepted > 1 else "")
+        out.append((name, [p.itl_s / accepted for p in points], answer.tpot_error, slo.tpot, paper.VERMILION))
     elif slo.tpot is not None:
-        out.append(("mean TPOT", [p.tpot_s for p in points], answer.tpot_error, None if per_token > 1 else slo.tpot,
-                    paper.VERMILION))  # fmt: skip
-    else:
+        out.append(("mean TPOT", [p.tpot_s for p in points], answer.tpot_error, slo.tpot, paper.VERMILION))
+    elif slo.itl is None:
         out.append(("longest step", [p.step_s for p in points], answer.itl_error, None, paper.VERMILION))
     if slo.itl is not None:
         out.append(("longest gap", [p.itl_s for p in points], answer.itl_error, slo.itl, paper.PURPLE))

@@ -6,8 +6,10 @@ import math
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from chunkcalc.case import Case
+from chunkcalc.load import accepted_tokens
 from chunkcalc.report.sweep import Strip
 from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.report.text import Line, Segment
@@ -15,8 +17,8 @@ from chunkcalc.sweep import HOLDS, Point
 from chunkcalc.units import format_count, format_duration
 from chunkcalc.window import Window
 
-STRIP = 44  # columns of the chunk axis
-LABEL = 20
+LABELS = (8, 44)  # columns of the rows' names, at least and at most
+STRIP, ENDS = 44, 16  # columns of the chunk axis at most, and of the window beside it
 ROWS = 40  # rows of the chart
 DETAIL = 14  # chunks of the table for a single row
 BLANK = " "
@@ -46,10 +48,13 @@ def chart(case: Case, strips: Sequence[Strip], left_out: Sequence[str], detail: 
     if strips:
         shown = sorted(strips, key=_best) if len({strip.keys["gpu"] for strip in strips}) > 1 else list(strips)
         low, high = min(strip.chunks[0] for strip in strips), max(strip.chunks[-1] for strip in strips)
-        out.append([Segment(f"{'chunk':<{LABEL}}{_axis(low, high)}"), Segment("  window", "bold")])
+        labels = [_label(strip, strips) for strip in shown[:ROWS]]
+        width = min(max(LABELS[0], 1 + max(map(len, labels))), LABELS[1])
+        scale = Scale(low, high, min(STRIP, WIDTH - width - ENDS))
+        out.append([Segment(f"{'chunk':<{width}}{_axis(scale)}"), Segment("  window", "bold")])
         windows = [strip.find() for strip in shown[:ROWS]]
-        for strip, window in zip(shown, windows, strict=False):
-            out.append(_row(strip, window, strips, low, high))
+        for strip, window, label in zip(shown, windows, labels, strict=False):
+            out.append([Segment(f"{label:<{width}.{width - 1}}"), *_row(strip, window, scale)])
         if len(shown) > ROWS:
             some = sum(strip.held is not None for strip in shown[ROWS:])
             out.append(
@@ -58,10 +63,9 @@ def chart(case: Case, strips: Sequence[Strip], left_out: Sequence[str], detail: 
         seen = {state for strip in strips for state in strip.states} | {HOLDS if any(map(_open, windows)) else ""}
         out += [[], *_legend([state for state in MEANING if state in seen])]
         out.append([Segment("the first limit that fails, by the prediction alone; solve adds its error band", "dim")])
-        if any(window.gaps for window in windows):
-            out.append([Segment("* some chunks inside fail")])
+        out += [[Segment(words, "dim")] for words, holds in MARKS.items() if any(map(holds, windows))]
     if detail:
-        out += [[], *([Segment(row)] for row in _table(detail).splitlines())]
+        out += [[], *([Segment(row)] for row in _table(case, detail).splitlines())]
     if left_out:
         out.append([])
     for line in left_out[:5]:
@@ -109,50 +113,71 @@ def _best(strip: Strip) -> tuple[int, float]:
     return (0, -held[1] / held[0]) if held else (1, 0.0)
 
 
-def _at(chunk: float, low: int, high: int) -> int:
-    """The column of a chunk."""
-    return round((STRIP - 1) * math.log(chunk / low) / math.log(high / low)) if high > low else 0
+class Scale(NamedTuple):
+    """The chunk axis: its ends [token] and its columns."""
+
+    low: int
+    high: int
+    columns: int
+
+    def at(self, chunk: float) -> int:
+        """The column of a chunk; the nearest end beyond them.
+
+        Parameters
+        ----------
+        chunk : the chunk [token]
+        """
+        if self.high == self.low:
+            return 0
+        inside = min(max(chunk, self.low), self.high)
+        return round((self.columns - 1) * math.log(inside / self.low) / math.log(self.high / self.low))
 
 
-def _axis(low: int, high: int) -> str:
+def _axis(scale: Scale) -> str:
     """The chunk axis: powers of two where there is room."""
-    out = [" "] * STRIP
-    end = -2
-    for tick in sorted({low, high, *(2**power for power in range(40) if low < 2**power < high)}):
+    out, end = [" "] * scale.columns, -2
+    inner = (2**power for power in range(40) if scale.low < 2**power < scale.high)
+    for tick in sorted({scale.low, scale.high, *inner}):
         name = str(tick)
-        start = max(0, min(STRIP - len(name), _at(tick, low, high) - len(name) // 2))
+        start = max(0, min(scale.columns - len(name), scale.at(tick) - len(name) // 2))
         if start > end:
             out[start : start + len(name)] = name
             end = start + len(name)
     return "".join(out)
 
 
-def _row(strip: Strip, window: Window, strips: Sequence[Strip], low: int, high: int) -> Line:
-    line: Line = [Segment(f"{_label(strip, strips):<{LABEL}.{LABEL - 1}}")]
-    line += [Segment(LETTERS.get(state, BLANK), STYLES[state]) for state in _cells(strip, window, low, high)]
+def _row(strip: Strip, window: Window, scale: Scale) -> Line:
+    line: Line = [Segment(LETTERS.get(state, BLANK), STYLES[state]) for state in _cells(strip, window, scale)]
     if window.chunk_min is None or window.chunk_max is None:
         return [*line, Segment("  none", "dim")]
-    more = "+" if window.binding_max == "largest chunk of use" else ""
-    star = "*" if window.gaps else ""
+    more, star = ("+" if _capped(window) else ""), ("*" if window.gaps else "")
     return [*line, Segment(f"  {format_count(window.chunk_min)}-{format_count(window.chunk_max)}{more}{star}", "bold")]
 
 
-def _cells(strip: Strip, window: Window, low: int, high: int) -> list[str]:
+def _capped(window: Window) -> bool:
+    """Whether only the largest chunk of any use ends it."""
+    return window.binding_max == "largest chunk of use"
+
+
+MARKS = {"+ no limit ends it: the largest chunk of any use": _capped, "* some chunks inside fail": lambda w: w.gaps}
+
+
+def _cells(strip: Strip, window: Window, scale: Scale) -> list[str]:
     """The state of each column: of its chunk, of its neighbours where they agree, else none."""
-    cells = [BLANK] * STRIP
-    columns = [_at(chunk, low, high) for chunk in strip.chunks]
+    cells = [BLANK] * scale.columns
+    columns = [scale.at(chunk) for chunk in strip.chunks]
     for at, state in zip(columns, strip.states, strict=True):
         if cells[at] != HOLDS:  # a narrow window is not lost between two columns
             cells[at] = state
     for left, right in pairwise(columns):
         if cells[left] == cells[right]:
             cells[left + 1 : right] = [cells[left]] * max(0, right - left - 1)
-    if window.chunk_min is not None and window.chunk_max is not None and not window.gaps:
-        first, last = (_at(min(max(end, low), high), low, high) for end in (window.chunk_min, window.chunk_max))
-        if window.chunk_max >= low and window.chunk_min <= high:
-            inside = [at for at in range(first, last + 1) if cells[at] == BLANK]
-            for at in inside or ([first] if HOLDS not in cells else []):
-                cells[at] = HOLDS
+    low, high = window.chunk_min, window.chunk_max
+    if low is not None and high is not None and not window.gaps and high >= scale.low and low <= scale.high:
+        first, last = scale.at(low), scale.at(high)
+        inside = [at for at in range(first, last + 1) if cells[at] == BLANK]
+        for at in inside or ([first] if HOLDS not in cells else []):
+            cells[at] = HOLDS
     return cells
 
 
@@ -170,14 +195,15 @@ def _label(strip: Strip, strips: Sequence[Strip]) -> str:
     return " ".join(parts) or str(keys["gpu"])
 
 
-def _table(points: Sequence[Point]) -> str:
+def _table(case: Case, points: Sequence[Point]) -> str:
+    accepted = accepted_tokens(case.workload.draft_tokens, case.workload.draft_acceptance)
     step = max(1, math.ceil(len(points) / DETAIL))
     shown = sorted({*range(0, len(points), step), len(points) - 1})
-    head = ("chunk", "budget", "TTFT", "step", "gap", "TPOT", "busy", "")
+    head = ("chunk", "budget", "TTFT", "step", "gap" if accepted == 1 else "gap/token", "TPOT", "busy", "")
     rows = [
         (
             format_count(point.chunk), format_count(point.budget), format_duration(point.ttft_s),
-            format_duration(point.step_s), format_duration(point.itl_s), format_duration(point.tpot_s),
+            format_duration(point.step_s), format_duration(point.itl_s / accepted), format_duration(point.tpot_s),
             f"{point.utilisation:.2f}", "ok" if point.state == HOLDS else MEANING[point.state],
         )
         for point in (points[index] for index in shown)

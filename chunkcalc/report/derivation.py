@@ -11,13 +11,15 @@ from chunkcalc.report import explain as words
 from chunkcalc.symbolic import EQUATIONS
 from chunkcalc.units import format_duration
 
-PREAMBLE = r"""\documentclass{article}
+PREAMBLE = r"""% Compile twice: the tables take their widths from the first run.
+\documentclass{article}
 \usepackage[a4paper,margin=2.2cm]{geometry}
 \usepackage{amsmath,amssymb,longtable}
 \allowdisplaybreaks
 \begin{document}
 \small
 """
+LONG = 210  # characters of LaTeX that fill a line
 ESCAPES = {
     "%": r"\%",
     "_": r"\_",
@@ -113,7 +115,7 @@ def latex(found: Derivation) -> str:
     parts = [PREAMBLE, rf"\noindent\textbf{{{_escaped(words.subject(found))}}}"]
     for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
         parts.append(rf"\section*{{{_escaped(head)}}}")
-        parts += [_escaped(_sentence(note)) for note in found.notes] if head == words.TEXTBOOK else []
+        parts += _latex_list(found.notes) if head == words.TEXTBOOK else []
         parts += [latex_equation(each) for each in equations]
     if found.floor is not None:
         parts += [rf"\section*{{{_escaped(words.FLOOR)}}}", *_latex_floor(found)]
@@ -138,11 +140,18 @@ def latex_equation(shown: Shown) -> str:
     unit = EQUATIONS[shown.key].unit
     rows = [*shown.tex, rf"{EQUATIONS[shown.key].left[1]} = \text{{{_escaped(shown.value)}}}"]
     body = " \\\\\n".join(row.replace(" = ", " &= ", 1) for row in rows)
+    size = "scriptsize" if max(map(len, rows)) > LONG else "footnotesize"
     title = f"{shown.key}: {shown.title}" + (f" [{unit}]" if unit not in ("1", "bool") else "")
     return (
-        rf"\paragraph{{{_escaped(title)}}}" + "\n" + rf"{{\footnotesize\begin{{align*}}{body}\end{{align*}}}}" + "\n"
+        rf"\paragraph{{{_escaped(title)}}}" + "\n" + rf"{{\{size}\begin{{align*}}{body}\end{{align*}}}}" + "\n"
         + rf"\textbf{{{_escaped(_sentence(shown.takeaway))}}} \emph{{({_escaped(shown.source)})}}"
     )  # fmt: skip
+
+
+def _latex_list(notes: Sequence[str]) -> list[str]:
+    if not notes:
+        return []
+    return [r"\begin{itemize}", *(rf"\item {_escaped(note)}" for note in notes), r"\end{itemize}"]
 
 
 def _latex_floor(found: Derivation) -> Iterator[str]:

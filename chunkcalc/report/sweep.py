@@ -15,7 +15,7 @@ from chunkcalc.sweep import HOLDS, Point
 from chunkcalc.window import Window
 
 SCHEMA = "chunkcalc.sweep/1"
-KEYS = ("model", "gpu", "tp", "pp", "engine", "weights", "kv", "prompt", "output")
+KEYS = ("model", "gpu", "gpus", "tp", "pp", "dp", "ep", "engine", "weights", "kv", "prompt", "output")
 COLUMNS = (*KEYS, *Point._fields)
 EXACT = 1000  # windows of a document that are searched exactly; of more, the ends on the grid are told
 
@@ -51,9 +51,9 @@ def keys_of(case: Case) -> dict[str, Any]:
     ----------
     case : the deployment
     """
-    deployment, precision = case.deployment, case.deployment.precision
+    deployment, precision, ranks = case.deployment, case.deployment.precision, case.deployment.parallelism
     values = (
-        deployment.model.id, deployment.hardware.id, deployment.parallelism.tp, deployment.parallelism.pp,
+        deployment.model.id, deployment.hardware.id, ranks.gpus, ranks.tp, ranks.pp, ranks.dp, ranks.ep,
         deployment.engine.name, precision.weights, precision.kv, case.workload.prompt, case.workload.output,
     )  # fmt: skip
     return dict(zip(KEYS, values, strict=True))

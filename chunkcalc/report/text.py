@@ -193,7 +193,7 @@ def _times(answer: Answer) -> Iterator[Line]:
         ("longest gap", floor.itl_s, expected.itl_s, answer.itl_error, slo.itl, ""),
     ]  # fmt: skip
     if drafts and per_step and answer.judged_tpot_s is not None:
-        note = f"with {drafts} drafts"
+        note = f"with {drafts} draft{'s' if drafts > 1 else ''}"
         least = floor.step_s / (1 + drafts)
         rows.insert(2, ("per token", least, answer.judged_tpot_s, answer.tpot_error, slo.tpot, note))
     for name, low, value, band, limit, note in rows:

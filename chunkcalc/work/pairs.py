@@ -41,8 +41,41 @@ def window_pairs(c: Any, p: Any, w: Any) -> Any:
     -------
     pairs [1]
     """
-    growing = ops.minimum(ops.maximum(w - p, 0), c)
-    return causal_pairs(growing, p) + (c - growing) * w
+    n_g = growing(c, p, w)
+    return window_pairs_of(n_g, c, p, w)
+
+
+def growing(c: Any, p: Any, w: Any) -> Any:
+    """Queries of a chunk that still see fewer than w keys.
+
+    Parameters
+    ----------
+    c : tokens of the chunk [token]
+    p : tokens cached before it [token]
+    w : keys a query sees at most [token]
+
+    Returns
+    -------
+    queries [token]
+    """
+    return ops.minimum(ops.maximum(w - p, 0), c)
+
+
+def window_pairs_of(n_g: Any, c: Any, p: Any, w: Any) -> Any:
+    """Pairs of a chunk whose first n_g queries see all that is before them, and the others w keys.
+
+    Parameters
+    ----------
+    n_g : of `growing` [token]
+    c : tokens of the chunk [token]
+    p : tokens cached before it [token]
+    w : keys a query sees at most [token]
+
+    Returns
+    -------
+    pairs [1]
+    """
+    return causal_pairs(n_g, p) + (c - n_g) * w
 
 
 def chunked_pairs(c: Any, p: Any, block: Any) -> Any:
