@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from chunkcalc import equations, load, ops, roofline, step
+from chunkcalc import equations, load, ops, ridge, roofline, step
 from chunkcalc.notation import APART
 from chunkcalc.records import Allreduce
 from chunkcalc.step import StepTimer
@@ -95,16 +95,16 @@ EQUATIONS: Mapping[str, Equation] = {
         "causal attention over c tokens after p cached ones",
     ),
     "C2a": Equation(
-        "what a first prompt token adds beyond the ridge", ("h", "h"), equations.flops_less_ridge_per_token,
+        "what a first prompt token adds beyond the ridge", ("h", "h"), ridge.flops_less_ridge_per_token,
         ("W_lin", "a", "p", "I_star", "kappa"), "FLOP", "our derivation; dense models with full attention",
     ),
     "C2b": Equation(
-        "what the decodes are short of the ridge", ("g", "g"), equations.flops_less_ridge_of_decodes,
+        "what the decodes are short of the ridge", ("g", "g"), ridge.flops_less_ridge_of_decodes,
         ("W_lin", "b", "head_flops", "a", "s", "I_star", "weight_traffic", "kappa", "p"), "FLOP",
         "our derivation; dense models with full attention",
     ),
     "C2": Equation(
-        "chunk that reaches the ridge, attention counted", ("c*", "c^{*}"), equations.optimal_chunk_with_attention,
+        "chunk that reaches the ridge, attention counted", ("c*", "c^{*}"), ridge.optimal_chunk_with_attention,
         ("a", "h", "g"), "token", "our derivation: E4 with the quadratic attention term",
     ),
     "C3": Equation(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkcalc import equations as eq
+from chunkcalc import ridge
 
 P, B, PSI, KV = 989.4e12, 3.35e12, 8.03e9, 131_072
 RIDGE = eq.ridge_intensity(P, B)
@@ -28,9 +29,9 @@ def test_leaving_out_bytes_per_element_is_the_documented_trap():
 
 def with_attention(I_star, W, weights, head, a, kappa, p, b, s):
     """E6 with attention, from its two parts."""
-    h = eq.flops_less_ridge_per_token(W, a, p, I_star, kappa)
-    g = eq.flops_less_ridge_of_decodes(W, b, head, a, s, I_star, weights, kappa, p)
-    return eq.optimal_chunk_with_attention(a, h, g)
+    h = ridge.flops_less_ridge_per_token(W, a, p, I_star, kappa)
+    g = ridge.flops_less_ridge_of_decodes(W, b, head, a, s, I_star, weights, kappa, p)
+    return ridge.optimal_chunk_with_attention(a, h, g)
 
 
 @pytest.mark.parametrize(("load", "published"), [((32, 2048), (460, 374, 256)), ((128, 8192), (2899, 2310, 1456))])

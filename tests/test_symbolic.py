@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from matplotlib.mathtext import MathTextParser
 
-from chunkcalc import equations, load, notation, symbolic
+from chunkcalc import equations, load, notation, ridge, symbolic
 from chunkcalc.case import resolve
 from chunkcalc.load import Bounds
 from chunkcalc.nomenclature import NOMENCLATURE
@@ -24,7 +24,7 @@ from chunkcalc.textbook import ClosedForms
 from chunkcalc.work import moe, pairs
 from tests.deployments import DENSE_FULL
 
-MODULES = (equations, pairs, moe, load)
+MODULES = (equations, ridge, pairs, moe, load)
 UNIT = re.compile(r"^ {4}(.+?) : .*?\[([^\]]+)\]$", re.M)
 
 
