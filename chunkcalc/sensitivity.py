@@ -10,7 +10,7 @@ from chunkcalc.answer import Answer
 from chunkcalc.catalog import with_link
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.records import Deployment, Slo, Workload
-from chunkcalc.window import window
+from chunkcalc.window import every_limit, window
 
 MORE = 1.1
 Setup = tuple[Deployment, Workload, Slo]
@@ -35,11 +35,13 @@ class Change(NamedTuple):
 
     what : in words
     amount : how much, where it is a whole number: before and after; else None
+    limit : whether it is a limit: asked for, not given
     values : after it
     """
 
     what: str
     amount: tuple[int, int] | None
+    limit: bool
     values: Values
 
 
@@ -126,21 +128,21 @@ def changes(answer: Answer) -> tuple[Values, list[Change]]:
     for what, change, applies in CHANGES:
         if applies(setup):
             after = change(setup)
-            found.append(Change(what, _amount(setup[1], after[1], what), _values(outlook(*after), answer)))
+            values = _values(outlook(*after), answer)
+            found.append(Change(what, _amount(setup[1], after[1]), after[2] != setup[2], values))
     return _values(outlook(*setup), answer), found
 
 
-def _amount(before: Workload, after: Workload, what: str) -> tuple[int, int] | None:
-    names = {"decoding requests": "batch", "context of the decodes": "context", "prompt tokens": "prompt"}
-    name = names.get(what)
-    return None if name is None else (getattr(before, name), getattr(after, name))
+def _amount(before: Workload, after: Workload) -> tuple[int, int] | None:
+    pairs = ((getattr(before, name), getattr(after, name)) for name in ("batch", "prompt", "context"))
+    return next((pair for pair in pairs if pair[0] != pair[1]), None)
 
 
 def _values(view: Outlook, answer: Answer) -> Values:
     """At the same budget, which is what a flag sets; at the same chunk where more decodes leave nothing of it."""
     service, budget = view.expected, answer.budget
     chunk = budget - view.offset if budget > view.offset else answer.chunk
-    ends = window(view, [*view.latency_limits(service), *view.rules(service)])
+    ends = window(view, every_limit(view))
     return Values(
         ends.chunk_min, ends.chunk_max, service.prefill.longest_step(chunk), service.ttft(chunk),
         service.tpot(chunk) if service.b else None,

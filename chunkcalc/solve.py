@@ -22,7 +22,7 @@ from chunkcalc.search import largest
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import textbook
 from chunkcalc.verdict import Verdict, judge
-from chunkcalc.window import aligned_best, keeps, window
+from chunkcalc.window import aligned_best, every_limit, keeps, window
 
 ALIGNED_WITHIN = 64  # batches below the largest among which an aligned budget is looked for
 SPREAD = 4.0  # standard deviations of a Poisson batch that --max-num-seqs leaves room for
@@ -154,7 +154,7 @@ def _assemble(
     case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, given: bool, largest: int | None, load: Load | None
 ) -> Answer:
     service, chunk, workload = view.expected, verdict.chunk, view.workload
-    limits = [*view.latency_limits(service), *view.rules(service)]
+    limits = every_limit(view)
     tpot_error, ttft_error = view.bands
     reasons = verdict.reasons
     if largest is not None:

@@ -6,23 +6,30 @@ chunk size at a time, with all batches and contexts in one array.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkcalc.case import Case, decode_tokens
+from chunkcalc.case import Case, decode_tokens, resolve
+from chunkcalc.catalog import gpus as shipped
+from chunkcalc.catalog import load_hardware
+from chunkcalc.counts import gpu_weight_bytes
+from chunkcalc.errors import ChunkcalcError
 from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.question import Question
 from chunkcalc.records import Slo, Workload
 from chunkcalc.step import StepTimer
-from chunkcalc.window import Window, window
+from chunkcalc.window import Window, every_limit, window
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 BLOCK = 16_384  # points of an array: what stays in the cache of a core
 FEW = 8  # points up to which plain numbers, which remember parts of a step, are faster than arrays
 QUANTITIES = ("step_s", "decode_step_s", "ttft_s", "tpot_s", "itl_s", "utilisation", "memory")
 HOLDS = "ok"
+ALL = "all"  # GPUs that are shipped
 
 
 class Point(NamedTuple):
@@ -96,6 +103,47 @@ def points(
             told(len(block))
 
 
+def deployments(question: Question, gpus: str, degrees: Sequence[int]) -> tuple[list[Case], list[str]]:
+    """Every deployment of a question that can be computed, and why the others cannot.
+
+    Parameters
+    ----------
+    question : without GPU and degree
+    gpus : ids, names or files with commas between them, or `all` that are shipped
+    degrees : of tensor parallelism [1]
+
+    Raises
+    ------
+    ChunkcalcError : a name that nothing is known by, a fault that is not the GPU's, or no deployment left
+    """
+    every = ALL in (name.strip().lower() for name in gpus.split(","))
+    names = [each.id for each in shipped()] if every else list(dict.fromkeys(name.strip() for name in gpus.split(",")))
+    for name in () if every else names:
+        load_hardware(name)  # a name that nothing is known by is no deployment to leave out
+    cases, left_out, only = [], [], None
+    for name, tp in itertools.product(names, degrees):
+        called = f"{name}{f' x {tp}' if tp > 1 else ''}"
+        try:
+            case = resolve(replace(question, gpu=name, tp=tp))
+        except ChunkcalcError as error:
+            if error.where not in ("--gpu", "--tp", "--weights", "--ep"):
+                raise  # not about this GPU: no other would do either
+            left_out.append(f"{called}: {error.what}")
+            only = error
+            continue
+        weights = gpu_weight_bytes(case.deployment.model, case.deployment.precision, case.deployment.parallelism)
+        if weights > case.deployment.hardware.memory:
+            left_out.append(f"{called}: its memory does not hold the weights")
+            continue
+        cases.append(case)
+    if not cases:
+        if only is not None and len(left_out) == 1:
+            raise only
+        reason = f" ({left_out[0]})" if left_out else ""
+        raise ChunkcalcError(f"no deployment is left{reason}", "--gpu", "give other GPUs or a larger --tp")
+    return cases, left_out
+
+
 def window_of(case: Case, batch: int, context: int) -> Window:
     """The window of chunks that keep every limit, found exactly.
 
@@ -105,7 +153,7 @@ def window_of(case: Case, batch: int, context: int) -> Window:
     batch, context : decoding requests, and their mean context [token]
     """
     view = _view(case, StepTimer(case.deployment, case.workload.draft_tokens), batch, context)
-    return window(view, [*view.latency_limits(view.expected), *view.rules(view.expected)])
+    return window(view, every_limit(view))
 
 
 def _few(case: Case, timer: StepTimer, chunk: int, pairs: Sequence[tuple[int, int]]) -> Iterator[Point]:

@@ -73,7 +73,7 @@ def recommend(view: Outlook) -> int | None:
     grids = (view.aligned, view.grid(FINE_ALIGNMENT), range(1, view.longest_chunk + 1))
     for margin in (True, False):
         for grid in grids:
-            chosen = _choose(view, _all_limits(view, margin), grid)
+            chosen = _choose(view, every_limit(view, margin), grid)
             if chosen is not None:
                 return chosen
     for kept in (view.rules(view.expected), [view.memory_rule()]):
@@ -93,7 +93,7 @@ def keeps(view: Outlook, *, margin: bool = False) -> bool:
     view : the deployment
     margin : keep the error bands to spare
     """
-    return last(_all_limits(view, margin), 1, view.longest_chunk) is not None
+    return last(every_limit(view, margin), 1, view.longest_chunk) is not None
 
 
 def aligned_best(view: Outlook, *, margin: bool) -> int | None:
@@ -108,10 +108,17 @@ def aligned_best(view: Outlook, *, margin: bool) -> int | None:
     -------
     chunk [token]
     """
-    return _choose(view, _all_limits(view, margin), view.aligned)
+    return _choose(view, every_limit(view, margin), view.aligned)
 
 
-def _all_limits(view: Outlook, margin: bool) -> list[Limit]:
+def every_limit(view: Outlook, margin: bool = False) -> list[Limit]:
+    """What the expected reading must keep: the latency limits, memory and a steady state.
+
+    Parameters
+    ----------
+    view : the deployment
+    margin : the latency limits with their error band to spare
+    """
     return [*view.latency_limits(view.expected, margin=margin), *view.rules(view.expected)]
 
 

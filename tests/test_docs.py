@@ -13,6 +13,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from chunkcalc.catalog import load_hardware
 from chunkcalc.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -84,6 +85,19 @@ def test_every_command_in_a_block_runs(path, place):
         assert found.returncode in (0, 1), (line, found.stderr)
         assert "error" not in found.stderr, (line, found.stderr)
         assert not written or (place / written[1]).stat().st_size > 0, line
+
+
+def test_the_bands_of_the_readme_are_those_that_ship():
+    bands = load_hardware("h100-sxm").record.bands
+    every = [band for kinds in bands.values() for band in kinds.values()]
+    dense = bands["vllm"]["dense"]
+    tpot, ttft = (max(getattr(band, name) for band in every) for name in ("tpot", "ttft"))
+    told = (
+        f"about ±{100 * dense.tpot:.0f} % for TPOT and ±{100 * dense.ttft:.0f} % for TTFT of dense models under vLLM, "
+        f"up to ±{100 * tpot:.0f} % and ±{100 * ttft:.0f} % for what was measured least, "
+        f"±{100 * min(band.gap for band in every):.0f} % and more for the longest gap"
+    )
+    assert told in README
 
 
 def test_commands_are_found_in_blocks():

@@ -13,8 +13,9 @@ from chunkcalc import Question
 from chunkcalc.case import resolve
 from chunkcalc.outlook import outlook
 from chunkcalc.plots import breakdown, paper, region, roofline, window
-from chunkcalc.plots.states import WORDS
-from chunkcalc.report.chart import LETTERS, MEANING, STYLES
+from chunkcalc.plots.states import COLOURS
+from chunkcalc.report.chart import LETTERS, STYLES
+from chunkcalc.report.sweep import MEANING
 from chunkcalc.solve import answer as solve_answer
 from chunkcalc.step import StepTimer
 from chunkcalc.sweep import points
@@ -82,7 +83,7 @@ def test_the_window_picture_shades_what_holds_and_says_what_does_not():
     for point in found:
         assert (low <= point.chunk <= high) == (point.state == "ok"), point
     named = [text.get_text() for text in strip.get_legend().get_texts()]
-    assert named == [words for state, (words, _) in WORDS.items() if state in {point.state for point in found}]
+    assert named == [words for state, words in MEANING.items() if state in {point.state for point in found}]
     assert f"set {answer.chunk}" in " ".join(text.get_text() for text in top.texts)
 
 
@@ -143,9 +144,8 @@ def test_the_same_answer_gives_the_same_file(tmp_path):
 
 
 def test_every_state_has_a_name_a_letter_and_a_colour_of_its_own():
-    assert set(WORDS) == set(MEANING) == set(LETTERS)
-    assert {state: words for state, (words, _) in WORDS.items()} == MEANING
-    for each in ([colour for _, colour in WORDS.values()], list(LETTERS.values()), list(MEANING.values())):
+    assert set(COLOURS) == set(MEANING) == set(LETTERS)
+    for each in (list(COLOURS.values()), list(LETTERS.values()), list(MEANING.values())):
         assert len(set(each)) == len(each)
     assert set(LETTERS) < set(STYLES)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from chunkcalc.case import Case, resolve
+from chunkcalc.case import Case
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, EngineName, asked
 from chunkcalc.cli.output import HOLDS, show, show_json, whole_file
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.grids import parse_values
-from chunkcalc.question import Question
 
 if TYPE_CHECKING:  # a quick --help
     from chunkcalc.report.sweep import Strip
@@ -28,7 +26,6 @@ if TYPE_CHECKING:  # a quick --help
 
 MOST_POINTS = 2_000_000
 MOST_SHOWN = 20_000  # points that --json puts into one document
-ALL = "all"
 
 
 class Kind(enum.StrEnum):
@@ -90,6 +87,7 @@ def sweep(
     """
     from chunkcalc.report import sweep as report  # noqa: PLC0415 - quick help
     from chunkcalc.report.chart import chart  # noqa: PLC0415
+    from chunkcalc.sweep import deployments  # noqa: PLC0415
 
     _check_targets(out, plot, force=force)
     if kind is not None and plot is None:
@@ -107,7 +105,7 @@ def sweep(
         question = replace(question, context=contexts[-1])  # the longest is checked against the request
     if question.output == 1:
         raise ChunkcalcError("an answer of one token has nothing to decode", "--output", "give at least 2")
-    cases, left_out = _cases(question, gpu, parse_values(tp, "--tp"))
+    cases, left_out = deployments(question, gpu, parse_values(tp, "--tp"))
     size = len(cases) * len(chunks) * len(batches) * len(contexts or (0,))
     if plot is not None and len(chunks) < 2:
         raise ChunkcalcError("a picture needs at least two chunks", "--chunk", "write a range such as 128:16384")
@@ -140,7 +138,9 @@ def sweep(
 
 def _widest(cases: list[Case], swept: list[list[Point]]) -> int:
     """The deployment with most points that hold: the one to draw of many."""
-    return max(range(len(cases)), key=lambda index: sum(point.state == "ok" for point in swept[index]))
+    from chunkcalc.sweep import HOLDS as ALL_HOLD  # noqa: PLC0415
+
+    return max(range(len(cases)), key=lambda index: sum(point.state == ALL_HOLD for point in swept[index]))
 
 
 def _draw(path: Path, kind: Kind, case: Case, points: list[Point], chunks: list[int]) -> None:
@@ -170,40 +170,6 @@ def _check_targets(out: Path | None, plot: Path | None, *, force: bool) -> None:
         from chunkcalc.plots.paper import check_target  # noqa: PLC0415
 
         check_target(plot)
-
-
-def _cases(question: Question, gpus: str, degrees: list[int]) -> tuple[list[Case], list[str]]:
-    """Every deployment that can be computed, and why the others cannot."""
-    from chunkcalc.catalog import gpus as shipped  # noqa: PLC0415
-    from chunkcalc.catalog import load_hardware  # noqa: PLC0415
-    from chunkcalc.counts import gpu_weight_bytes  # noqa: PLC0415
-
-    every = ALL in (name.strip().lower() for name in gpus.split(","))
-    names = [each.id for each in shipped()] if every else list(dict.fromkeys(name.strip() for name in gpus.split(",")))
-    for name in () if every else names:
-        load_hardware(name)  # a name that nothing is known by is no deployment to leave out
-    cases, left_out, only = [], [], None
-    for name, tp in itertools.product(names, degrees):
-        called = f"{name}{f' x {tp}' if tp > 1 else ''}"
-        try:
-            case = resolve(replace(question, gpu=name, tp=tp))
-        except ChunkcalcError as error:
-            if error.where not in ("--gpu", "--tp", "--weights", "--ep"):
-                raise  # not about this GPU: no other would do either
-            left_out.append(f"{called}: {error.what}")
-            only = error
-            continue
-        weights = gpu_weight_bytes(case.deployment.model, case.deployment.precision, case.deployment.parallelism)
-        if weights > case.deployment.hardware.memory:
-            left_out.append(f"{called}: its memory does not hold the weights")
-            continue
-        cases.append(case)
-    if not cases:
-        if only is not None and len(left_out) == 1:
-            raise only
-        reason = f" ({left_out[0]})" if left_out else ""
-        raise ChunkcalcError(f"no deployment is left{reason}", "--gpu", "give other GPUs or a larger --tp")
-    return cases, left_out
 
 
 def _swept(

@@ -15,6 +15,7 @@ from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.outlook import Outlook
 from chunkcalc.search import last
 from chunkcalc.units import format_count, format_duration
+from chunkcalc.window import every_limit
 
 LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
 GAINED = 1.1  # times the requests from which a smaller budget is worth a word
@@ -156,7 +157,7 @@ def _lost_rate(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Fin
 
     A note where a limit per token asks for short steps and the load leaves room; else a warning.
     """
-    limits = [*view.latency_limits(view.expected, margin=True), *view.rules(view.expected)]
+    limits = every_limit(view, margin=True)
     most = min(view.longest_chunk, max(answer.prompt_tokens, answer.chunk))
     best = last(limits, answer.chunk, most) if answer.chunk < most else None
     aligned = None if best is None else (best + view.offset) // view.alignment * view.alignment - view.offset

@@ -40,12 +40,10 @@ def check_target(path: Path, option: str = "--plot") -> None:
 
     Raises
     ------
-    ChunkcalcError : another suffix, no such folder, no matplotlib
+    ChunkcalcError : another suffix, no matplotlib
     """
     if path.suffix.lower() not in FORMATS:
         raise ChunkcalcError(f"'{path.name:.60}' ends in neither .svg nor .png", option, "name the file window.svg")
-    if not path.parent.is_dir():
-        raise ChunkcalcError(f"there is no folder '{path.parent}'", option, "give a path in a folder that exists")
     if importlib.util.find_spec("matplotlib") is None:
         raise ChunkcalcError("pictures need matplotlib", option, "install it: pip install 'chunkcalc[plot]'")
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from chunkcalc.plots import paper
-from chunkcalc.plots.states import OPACITY, WORDS, patches
+from chunkcalc.plots.states import COLOURS, OPACITY, patches
+from chunkcalc.report.sweep import MEANING
 from chunkcalc.sweep import Point
 
 WIDE, HIGH = 0.3, 0.08  # shares of the columns and rows that a region needs for its name
@@ -32,7 +33,7 @@ def draw(title: str, points: Sequence[Point]) -> Any:
     paper.token_axis(axes, chunks[0], chunks[-1])
     axes.set_yscale("log", base=2)
     edges = _edges(chunks), _edges(batches)
-    colours = [[to_rgb(WORDS[states[chunk, batch]][1]) for chunk in chunks] for batch in batches]
+    colours = [[to_rgb(COLOURS[states[chunk, batch]]) for chunk in chunks] for batch in batches]
     axes.pcolormesh(*edges, colours, alpha=OPACITY, rasterized=True)
     axes.set_xlim(edges[0][0], edges[0][-1])
     axes.set_ylim(edges[1][0], edges[1][-1])
@@ -58,7 +59,7 @@ def _edges(values: Sequence[int]) -> list[float]:
 def _names(axes: Any, states: dict[tuple[int, int], str]) -> None:
     """Each region's name at its middle where it fits, for readers and printers without colour."""
     chunks, batches = (sorted({key[axis] for key in states}) for axis in (0, 1))
-    for state in WORDS:
+    for state, words in MEANING.items():
         runs = [run for batch in batches for run in _runs([states[chunk, batch] for chunk in chunks], batch, state)]
         rows = {batch for batch, first, last in runs if last - first >= WIDE * len(chunks)}
         if len(rows) < max(2, HIGH * len(batches)):
@@ -66,7 +67,7 @@ def _names(axes: Any, states: dict[tuple[int, int], str]) -> None:
         batch = sorted(rows)[len(rows) // 2]
         _, first, last = max((run for run in runs if run[0] == batch), key=lambda run: run[2] - run[1])
         middle = (chunks[first] * chunks[last]) ** 0.5
-        axes.text(middle, batch, WORDS[state][0], ha="center", va="center", fontsize=9,
+        axes.text(middle, batch, words, ha="center", va="center", fontsize=9,
                   bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1.5})  # fmt: skip
 
 

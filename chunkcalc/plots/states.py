@@ -1,4 +1,4 @@
-"""What holds where: names and colours of the states of a sweep's points."""
+"""What holds where: the colours of the states of a sweep's points."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from chunkcalc.plots import paper
+from chunkcalc.report.sweep import MEANING
 from chunkcalc.sweep import HOLDS
 
-WORDS = {
-    HOLDS: ("every limit holds", paper.GREEN), "ttft": ("TTFT too long", paper.BLUE),
-    "tpot": ("tokens too slow (TPOT)", paper.VERMILION), "itl": ("gap too long", paper.PURPLE),
-    "utilisation": ("prompts queue up", paper.ORANGE), "memory": ("KV cache too small", "#bbbbbb"),
+COLOURS = {
+    HOLDS: paper.GREEN, "ttft": paper.BLUE, "tpot": paper.VERMILION, "itl": paper.PURPLE,
+    "utilisation": paper.ORANGE, "memory": "#bbbbbb",
 }  # fmt: skip
 OPACITY = 0.75
 
@@ -26,4 +26,4 @@ def patches(states: Iterable[str]) -> list[Any]:
     from matplotlib.patches import Patch  # noqa: PLC0415 - only a picture needs it
 
     seen = set(states)
-    return [Patch(color=WORDS[each][1], alpha=OPACITY, label=WORDS[each][0]) for each in WORDS if each in seen]
+    return [Patch(color=COLOURS[each], alpha=OPACITY, label=words) for each, words in MEANING.items() if each in seen]

@@ -100,7 +100,7 @@ def _runs(points: Sequence[Point]) -> list[tuple[float, float, str]]:
 def _strip(axes: Any, points: Sequence[Point]) -> None:
     """Which chunks hold, and what fails first elsewhere."""
     for first, last, state in _runs(points):
-        axes.axvspan(first, last, color=states.WORDS[state][1], alpha=states.OPACITY, linewidth=0)
+        axes.axvspan(first, last, color=states.COLOURS[state], alpha=states.OPACITY, linewidth=0)
     axes.set_yticks([])
     axes.set_ylim(0, 1)
     handles = states.patches(point.state for point in points)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chunkcalc.case import Case
 from chunkcalc.load import accepted_tokens
-from chunkcalc.report.sweep import Strip
+from chunkcalc.report.sweep import MEANING, Strip
 from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.report.text import Line, Segment
 from chunkcalc.sweep import HOLDS, Point
@@ -23,10 +23,6 @@ ROWS = 40  # rows of the chart
 DETAIL = 14  # chunks of the table for a single row
 BLANK = " "
 LETTERS = {HOLDS: "█", "memory": "m", "tpot": "p", "itl": "g", "ttft": "t", "utilisation": "u"}
-MEANING = {
-    HOLDS: "every limit holds", "ttft": "TTFT too long", "tpot": "tokens too slow (TPOT)", "itl": "gap too long",
-    "utilisation": "prompts queue up", "memory": "KV cache too small",
-}  # fmt: skip
 STYLES = {
     HOLDS: "bold green", "memory": "dim", "utilisation": "yellow", "ttft": "blue", "tpot": "red", "itl": "magenta",
     BLANK: "",

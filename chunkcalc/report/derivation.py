@@ -9,7 +9,6 @@ from chunkcalc.explain import Derivation, Shown
 from chunkcalc.nomenclature import NOMENCLATURE
 from chunkcalc.report import explain as words
 from chunkcalc.symbolic import EQUATIONS
-from chunkcalc.units import format_duration
 
 PREAMBLE = r"""% Compile twice: the tables take their widths from the first run.
 \documentclass{article}
@@ -45,20 +44,10 @@ def markdown(found: Derivation) -> str:
         parts += [f"- {note}" for note in found.notes] if head == words.TEXTBOOK else []
         parts += [markdown_equation(each) for each in equations]
     if found.floor is not None:
-        sides = ",\n      ".join(found.floor.sides)
-        at = f"{format_duration(found.floor.step)} at c = {found.answer.chunk:,}"
-        parts += [
-            f"## {words.FLOOR}",
-            f"    t >= max({sides})\n      = {at}",
-            _bold(words.floor_words(found)),
-        ]
-    rows = [
-        (term.name, format_duration(term.step) if not index else words.signed(term.step),
-         format_duration(term.ttft) if not index else words.signed(term.ttft), term.why)
-        for index, term in enumerate(found.terms)
-    ]  # fmt: skip
-    last = found.answer.expected
-    rows.append(("**expected**", f"**{format_duration(last.step_s)}**", f"**{format_duration(last.ttft_s)}**", ""))
+        formula = "\n".join(f"    {row}" for row in words.floor_rows(found))
+        parts += [f"## {words.FLOOR}", formula, _bold(words.floor_words(found))]
+    *rows, (name, step, ttft, why) = words.term_rows(found)
+    rows.append((f"**{name}**", f"**{step}**", f"**{ttft}**", why))
     parts += [f"## {words.TERMS}", _table(("", "longest step", "TTFT", "why"), rows), _bold(words.terms_words(found))]
     moved = [(words.change_name(change), *words.change_cells(found.base, change)) for change in found.changes]
     parts += [f"## {words.CHANGES}", _table(("10 % more", "window", "c_max", "step", "TTFT", "mean TPOT"), moved)]
@@ -159,18 +148,14 @@ def _latex_floor(found: Derivation) -> Iterator[str]:
     sides = (side.replace(" ·", r"\cdot").replace("^2", "^{2}") for side in found.floor.sides)
     rows = r" \\ ".join(re.sub(r"([mnpfu]?s)\b", r"\\,\\mathrm{\1}", side) for side in sides)
     yield rf"\[ t \ge \max\begin{{cases}} {rows} \end{{cases}} \]"
-    at = f"{format_duration(found.floor.step)} at c = {found.answer.chunk:,}"
-    yield rf"This is {_escaped(at)}. \textbf{{{_escaped(_sentence(words.floor_words(found)))}}}"
+    yield rf"This is {_escaped(words.floor_value(found))}. \textbf{{{_escaped(_sentence(words.floor_words(found)))}}}"
 
 
 def _latex_terms(found: Derivation) -> Iterator[str]:
     yield r"\begin{longtable}{lrrp{8cm}}"
     yield r" & longest step & TTFT & why \\ \hline \endhead"
-    for index, term in enumerate(found.terms):
-        cells = [format_duration(each) if not index else words.signed(each) for each in (term.step, term.ttft)]
-        yield rf"{_escaped(term.name)} & {cells[0]} & {cells[1]} & {_escaped(term.why)} \\"
-    last = found.answer.expected
-    yield rf"\hline expected & {format_duration(last.step_s)} & {format_duration(last.ttft_s)} & \\"
+    for name, step, ttft, why in words.term_rows(found):
+        yield rf"{'' if why else chr(92) + 'hline '}{_escaped(name)} & {step} & {ttft} & {_escaped(why)} \\"
     yield rf"\end{{longtable}} \noindent\textbf{{{_escaped(_sentence(words.terms_words(found)))}}}"
 
 

@@ -130,13 +130,34 @@ def floor_words(found: Derivation) -> str:
     return f"beyond {format_count(int(found.floor.largest))} tokens no engine keeps TPOT on this hardware"
 
 
-def _floor(found: Derivation) -> Iterator[Line]:
+def floor_rows(found: Derivation) -> list[str]:
+    """The floor's formula, a line for each resource, and its value at the answer's chunk.
+
+    Parameters
+    ----------
+    found : a derivation with a floor
+    """
     assert found.floor is not None
     sides = found.floor.sides
     rows = [f"{'t >= max(' if not index else ' ' * 9}{side}{',' if index + 1 < len(sides) else ')'}"
             for index, side in enumerate(sides)] if len(sides) > 1 else [f"t >= {sides[0]}"]  # fmt: skip
-    yield from ([Segment(" " * INDENT + row)] for row in rows)
-    yield [Segment(f"{' ' * INDENT}  = {format_duration(found.floor.step)} at c = {format_count(found.answer.chunk)}")]
+    return [*rows, f"  = {floor_value(found)}"]
+
+
+def floor_value(found: Derivation) -> str:
+    """The floor at the answer's chunk.
+
+    Parameters
+    ----------
+    found : a derivation with a floor
+    """
+    assert found.floor is not None
+    return f"{format_duration(found.floor.step)} at c = {format_count(found.answer.chunk)}"
+
+
+def _floor(found: Derivation) -> Iterator[Line]:
+    assert found.floor is not None
+    yield from ([Segment(" " * INDENT + row)] for row in floor_rows(found))
     for row in textwrap.wrap(floor_words(found), WIDTH - INDENT):
         yield [Segment(" " * INDENT), Segment(row, "bold")]
 
@@ -155,17 +176,28 @@ def signed(seconds: float | None) -> str:
     return f"{'-' if seconds < 0 else '+'}{format_duration(abs(seconds))}"
 
 
-def _terms(found: Derivation) -> Iterator[Line]:
-    yield [Segment(f"{'':<{NAME}}{'longest step':>13}{'TTFT':>11}", "bold")]
-    for index, term in enumerate(found.terms):
-        shown = [format_duration(each) if not index else signed(each) for each in (term.step, term.ttft)]
-        yield [Segment(f"{term.name:<{NAME}}{shown[0]:>13}{shown[1]:>11}")]
-        for row in textwrap.wrap(term.why, WIDTH - 4):
-            yield [Segment(f"  {row}", "dim")]
-    answer = found.answer.expected
-    yield [
-        Segment(f"{'expected':<{NAME}}{format_duration(answer.step_s):>13}{format_duration(answer.ttft_s):>11}", "bold")
+def term_rows(found: Derivation) -> list[tuple[str, str, str, str]]:
+    """(name, longest step, TTFT, why) of every term: the textbook's, what each adds, and their sum.
+
+    Parameters
+    ----------
+    found : the derivation
+    """
+    first, *more = found.terms
+    expected = found.answer.expected
+    return [
+        (first.name, format_duration(first.step or 0.0), format_duration(first.ttft or 0.0), first.why),
+        *((term.name, signed(term.step), signed(term.ttft), term.why) for term in more),
+        ("expected", format_duration(expected.step_s), format_duration(expected.ttft_s), ""),
     ]
+
+
+def _terms(found: Derivation) -> Iterator[Line]:
+    rows = term_rows(found)
+    yield [Segment(f"{'':<{NAME}}{'longest step':>13}{'TTFT':>11}", "bold")]
+    for name, step, ttft, why in rows:
+        yield [Segment(f"{name:<{NAME}}{step:>13}{ttft:>11}", "" if why else "bold")]
+        yield from ([Segment(f"  {row}", "dim")] for row in textwrap.wrap(why, WIDTH - 4))
     yield from ([Segment(row, "bold")] for row in textwrap.wrap(terms_words(found), WIDTH))
 
 
@@ -228,8 +260,7 @@ def change_words(found: Derivation) -> str:
     base = found.base.chunk_max
     moves = [] if base is None else [
         (change.values.chunk_max - base, change.what) for change in found.changes
-        if change.values.chunk_max is not None
-        and change.what not in ("TPOT allowed", "TTFT allowed", "longest gap allowed")
+        if change.values.chunk_max is not None and not change.limit
     ]  # fmt: skip
     if not moves:
         return "no chunk keeps every limit, so there is no window to move"

@@ -17,6 +17,10 @@ from chunkcalc.window import Window
 SCHEMA = "chunkcalc.sweep/1"
 KEYS = ("model", "gpu", "gpus", "tp", "pp", "dp", "ep", "engine", "weights", "kv", "prompt", "output")
 COLUMNS = (*KEYS, *Point._fields)
+MEANING = {  # of a point's state
+    HOLDS: "every limit holds", "ttft": "TTFT too long", "tpot": "tokens too slow (TPOT)", "itl": "gap too long",
+    "utilisation": "prompts queue up", "memory": "KV cache too small",
+}  # fmt: skip
 EXACT = 1000  # windows of a document that are searched exactly; of more, the ends on the grid are told
 
 
