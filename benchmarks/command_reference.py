@@ -9,12 +9,12 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from chunkcalc.cli.main import app
+from chunkcalc.cli.main import program
 
 
 def text() -> str:
     """Every command, one section each."""
-    return "\n".join(_sections(get_command(app), ""))
+    return "\n".join(_sections(get_command(program()), ""))
 
 
 def _sections(group: Any, prefix: str) -> Iterator[str]:

@@ -39,6 +39,11 @@ class Case:
     origins: Mapping[str, str]
     notes: tuple[str, ...]
 
+    @property
+    def loaded(self) -> bool:
+        """Whether traffic is given, a rate or users, instead of a batch."""
+        return self.question.rate is not None or self.question.concurrency is not None
+
 
 def resolve(question: Question) -> Case:
     """Check a question and look its names up.

@@ -90,7 +90,8 @@ class Demand:
         self.slo: Slo = case.slo if self.users is None else replace(case.slo, max_utilisation=1.0)
         self.step = outlook(case.deployment, case.workload, self.slo, timer).alignment
         self._least = search.SLOWEST if self.users is None else 1.0
-        self._traffic = cache(self._at_budget)
+        # Each is asked for more than once.
+        self._traffic, self._settled, self._highest = cache(self._at_budget), cache(self._settle), cache(self._find)
 
     def _at_budget(self, budget: int) -> Traffic:
         return Traffic(self.case.deployment, self.case.workload, budget, self.timer, self.C)
@@ -103,11 +104,14 @@ class Demand:
         budget : of a rank [token]
         load : requests per second, or users
         """
-        traffic, load = self._traffic(budget), self.asked if load is None else load
-        flow = traffic.at_rate(load) if self.users is None else traffic.with_users(max(1, int(load)))
-        return None if flow is None else self._settle(budget, flow, load)
+        return self._settled(budget, self.asked if load is None else load)
 
-    def _settle(self, budget: int, flow: Flow, load: float) -> Settled:
+    def _settle(self, budget: int, load: float) -> Settled | None:
+        traffic = self._traffic(budget)
+        flow = traffic.at_rate(load) if self.users is None else traffic.with_users(max(1, int(load)))
+        return None if flow is None else self._under(budget, flow, load)
+
+    def _under(self, budget: int, flow: Flow, load: float) -> Settled:
         case = self.case
         batch = math.ceil(flow.batch - 1e-6) if case.workload.output > 1 else 0
         workload = replace(case.workload, batch=batch)
@@ -174,7 +178,7 @@ class Demand:
         best, carried = given or self.step, 0.0
         for budget in [given] if given else self._budgets():
             # One look tells whether a budget can beat the best so far.
-            if self.alone(budget).keeps and self._keeps(budget, max(carried * (1 + CLOSE), self._least)):
+            if self._keeps(budget, max(carried * (1 + CLOSE), self._least)) and self.alone(budget).keeps:
                 best, carried = budget, self.highest(budget, carried)
         return (self.at(best, carried) if carried else None) or self.alone(best)
 
@@ -190,13 +194,7 @@ class Demand:
         budget : of a rank [token]
         """
         flow = self._traffic(budget).with_users(1)
-        return self._settle(budget, flow, 1.0 if self.users else flow.rate)
-
-    def lone(self) -> Settled:
-        """One user at a time, at a budget that keeps the limits for it if there is one."""
-        budgets = self._budgets()
-        budget = next((each for each in budgets if self.alone(each).keeps), budgets[0])
-        return self.alone(budget)
+        return self._under(budget, flow, 1.0 if self.users else flow.rate)
 
     def answer(self, settled: Settled, verdict: Verdict, *, steady: bool = True) -> tuple[Outlook, Verdict, Load]:
         """What `settle` returns for a setting.
@@ -245,6 +243,9 @@ class Demand:
         budget : of a rank [token]
         least : a load that is known to be within them
         """
+        return self._highest(budget, least)
+
+    def _find(self, budget: int, least: float) -> float:
         if not least and not self._keeps(budget, self._least):
             return 0.0
         low = least or self._least
@@ -260,21 +261,20 @@ class Demand:
         return None if self.users is not None else self._traffic(budget).limit()
 
 
-def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outlook, Verdict, Load]:
+def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
     """The view, the verdict and the load of a question with a rate or users.
 
     Parameters
     ----------
     case : the case
     timer : of its deployment
-    thorough : where the load is too much, say how much is not
     """
-    demand = Demand(case, timer, thorough=thorough)
+    demand = Demand(case, timer)
     given = demand.given()
-    best = demand.best()
-    settled = best if given is None else demand.at(given)
+    settled = demand.best() if given is None else demand.at(given)
     if settled is not None and settled.status != FAILS:
         return demand.answer(settled, judge(settled.view, settled.chunk))
+    best = settled if given is None else demand.best()
     if given is not None and best is not None and best.status != FAILS:
         shown = settled or demand.fullest(given)
         endless = "" if settled else "under this load its queue grows without end"
@@ -282,7 +282,7 @@ def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outl
         failing = tuple(filter(None, (endless, *broken(shown.view, shown.chunk), hint)))
         verdict = Verdict(name=RETUNE, chunk=shown.chunk, reasons=failing)
         return demand.answer(shown, verdict, steady=settled is not None)
-    most = demand.fullest() if thorough else demand.lone()
+    most = demand.fullest()
     if not most.keeps:
         lone = demand.alone(given or most.budget)
         verdict = judge(lone.view, lone.chunk if given else None)
@@ -292,7 +292,22 @@ def settle(case: Case, timer: StepTimer, *, thorough: bool = True) -> tuple[Outl
             reasons = ("a lone request already misses the limits", *verdict.reasons)
             verdict = replace(verdict, reasons=reasons)
         return demand.answer(lone, verdict, steady=settled is not None)
-    reasons = demand.reasons(settled, most) if thorough else ()
     shown = most if given is None else settled or demand.fullest(given)
-    verdict = Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)
+    verdict = Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=demand.reasons(settled, most))
     return demand.answer(shown, verdict, steady=settled is not None)
+
+
+def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | None:
+    """What `settle` returns where the limits hold, without how much more would; None where they do not.
+
+    Parameters
+    ----------
+    case : the case
+    timer : of its deployment
+    """
+    demand = Demand(case, timer, thorough=False)
+    given = demand.given()
+    settled = demand.best() if given is None else demand.at(given)
+    if settled is None or settled.status == FAILS:
+        return None
+    return demand.answer(settled, judge(settled.view, settled.chunk))

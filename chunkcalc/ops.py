@@ -1,8 +1,8 @@
-"""max, min, ceil, floor, where and the q-norm for floats, numpy arrays and sympy symbols.
+"""max, min, ceil, floor, where and the q-norm for floats, numpy arrays, sympy symbols and traced values.
 
-The physics is written once with these, so that a number, a grid and a printed derivation come
-from the same line. Neither numpy nor sympy is imported here: a value that belongs to one of them
-proves that it is loaded already.
+The physics is written once with these, so that a number, a grid, a printed derivation and a compiled
+function come from the same line. Neither numpy nor sympy is imported here: a value that belongs to
+one of them proves that it is loaded already.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import math
 import sys
 from typing import Any
 
+from chunkcalc import compiled
+
 _PLAIN = frozenset((float, int, bool))
 
 
 def _library(*values: Any) -> Any:
-    """numpy or sympy, whichever one of the values belongs to; None for plain numbers."""
+    """numpy, sympy or `compiled`, whichever one of the values belongs to; None for plain numbers."""
     numpy, sympy = sys.modules.get("numpy"), sys.modules.get("sympy")
     for value in values:
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
             return numpy
         if sympy is not None and isinstance(value, sympy.Basic):
             return sympy
+        if isinstance(value, compiled.Traced):
+            return compiled
     return None
 
 
@@ -96,4 +100,4 @@ def qsum(x: Any, y: Any, q: float) -> Any:
         large = library.maximum(x, y)
         ratio = library.minimum(x, y) / library.where(large > 0, large, 1.0)
         return large * (1.0 + ratio**q) ** (1.0 / q)
-    return (x**q + y**q) ** (1 / q)
+    return compiled.qsum(x, y, q) if library is compiled else (x**q + y**q) ** (1 / q)

@@ -27,6 +27,7 @@ class Outlook:
     deployment: Deployment
     workload: Workload
     slo: Slo
+    timer: StepTimer
     expected: Service
     floor: Service
 
@@ -95,12 +96,10 @@ class Outlook:
             *(width + widen for width in deployment.hardware.bands[deployment.engine.name][kind(deployment.model)])
         )
 
-    @cached_property
+    @property
     def uncalibrated(self) -> tuple[str, ...]:
         """Kernel forms of this deployment that run on generic constants."""
-        kernels = StepTimer(self.deployment, self.workload.draft_tokens).kernels(1, 0, 1, 1)
-        used = {kernel.form if kernel.form == "allreduce" else f"{kernel.form}.{kernel.dtype}" for kernel in kernels}
-        return tuple(sorted(used & self.deployment.hardware.generic))
+        return self.timer.uncalibrated
 
     def judged_tpot(self, service: Service, c: int) -> Any:
         """What the TPOT limit judges at a chunk: every step, or the mean.
@@ -254,4 +253,4 @@ def outlook(
         whole=False,
         interval=deployment.engine.prefill_interval,
     )
-    return Outlook(deployment=deployment, workload=workload, slo=slo, expected=expected, floor=floor)
+    return Outlook(deployment=deployment, workload=workload, slo=slo, timer=timer, expected=expected, floor=floor)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from chunkcalc import ops
@@ -93,9 +94,9 @@ class Prefill:
         """
         full = self._full(c)
         last = self._last(full, c)
-        summed = self._sum(c, full) + last
+        summed = self.first(c, full) + last
         if self.stages > 1:
-            longest = ops.maximum(last, self._at(c, full - 1)) if full else last
+            longest = ops.maximum(last, self._row(c, full)[-1]) if full else last
             summed = (summed + (self.stages - 1) * longest) / self.stages
         return summed + full * self.between
 
@@ -111,7 +112,7 @@ class Prefill:
         time [s]
         """
         full = self._full(c)
-        return (self._sum(c, full) + self._last(full, c)) / self.stages
+        return (self.first(c, full) + self._last(full, c)) / self.stages
 
     def rate(self, c: int) -> float:
         """Prompt tokens that a rank processes while every step carries a chunk.
@@ -185,7 +186,7 @@ class Prefill:
             return cheap
         same = self._full(low) == full
         last = self._last(full, high) if same else self.step(1, self.cached, self.b, self.s)
-        summed = self._sum(low, full) + last
+        summed = self.first(low, full) + last
         return (summed + (self.stages - 1) * max(last, first)) / self.stages + full * self.between
 
     def most(self, low: int, high: int, limit: float = math.inf) -> float:
@@ -211,11 +212,11 @@ class Prefill:
             return math.inf  # a range this wide is split anyway
         fewest = self._full(high)
         if fewest == full:
-            summed = self._sum(size, full) + self._last(full, low)
+            summed = self.first(size, full) + self._last(full, low)
         else:
             # Every further chunk is at most one of this size at the very end of the prompt.
             end = self.step(size, self.cached + self.tokens - 1, self.b, self.s)
-            summed = self._sum(size, fewest + 1) + (full - fewest) * end
+            summed = self.first(size, fewest + 1) + (full - fewest) * end
         return (summed + (self.stages - 1) * longest) / self.stages + full * self.between
 
     def serial(self) -> Prefill:
@@ -226,16 +227,28 @@ class Prefill:
         """Full chunks before the last one."""
         return math.ceil(self.tokens / c) - 1
 
-    def _at(self, c: int, index: int) -> float:
-        """The step of full chunk `index`."""
-        return self.step(c, self.cached + index * c, self.b, self.s)
+    def first(self, c: int, count: int) -> float:
+        """The first `count` full chunks together; every prefix sum is remembered.
 
-    def _sum(self, c: int, count: int) -> float:
-        """The first `count` full chunks together; every prefix sum is remembered."""
+        Parameters
+        ----------
+        c : chunk [token]
+        count : of chunks, no more than the prompt has of c tokens [1]
+
+        Returns
+        -------
+        time [s]
+        """
         sums = self._summed.setdefault(c, [0.0])
-        while len(sums) <= count:
-            sums.append(sums[-1] + self._at(c, len(sums) - 1))
+        if len(sums) <= count:
+            sums += accumulate(self._row(c, count)[len(sums) - 1 :], initial=sums.pop())
         return sums[count]
+
+    def _row(self, c: int, count: int) -> list[float]:
+        """Times of the first `count` full chunks."""
+        starts = range(self.cached, self.cached + count * c, c)
+        row: Callable[..., list[float]] | None = getattr(self.step, "row", None)  # of `StepTimes`
+        return [self.step(c, p, self.b, self.s) for p in starts] if row is None else row(c, starts, self.b, self.s)
 
     def _last(self, full: int, c: int) -> float:
         """What is left after `full` chunks of c tokens."""

@@ -214,13 +214,17 @@ def closed_loop(N: int, S: float, D: float, k: float = 1.0) -> Closed:
     >>> one.wait, one.rate, one.decoding
     (0.0, 0.4, 0.8)
     """
-    queue = busy = wait = 0.0
-    rate = 0.0
+    queue = busy = wait = rate = 0.0
     stride = math.ceil(N / MOST_STEPS)
+    others, fastest = max(0.0, k - 1), k / S if S > 0 else math.inf
     for n in range(N - (N - 1) // stride * stride, N + 1, stride):
-        ahead = max(0.0, queue - (k - 1)) if k > 1 else queue
-        wait = max(0.0, ahead * S / k - min(busy, ahead) * S / (2 * k))
-        rate = min(n / (wait + S + D), k / S) if S > 0 else n / (wait + D)
+        ahead = queue - others if queue > others else 0.0
+        wait = ahead * S / k - (busy if busy < ahead else ahead) * S / (2 * k)
+        rate = n / (wait + S + D)
+        if rate > fastest:
+            rate = fastest
         wait = n / rate - S - D
-        queue, busy = rate * (wait + S), min(1.0, rate * S / k)
+        queue, busy = rate * (wait + S), rate * S / k
+        if busy > 1:
+            busy = 1.0
     return Closed(wait, rate, rate * D, busy)

@@ -110,12 +110,12 @@ class Rank:
         """A prompt takes one or several steps of its own."""
         step = self.timer.expected
         prefill = Prefill(step, self.tokens, self.cached, b, self.context, self.stages)
-        held = Prefill(self._within, self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
+        held = Prefill(Within(self), self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
         total, count = prefill.total(c), prefill.count(c)
         full, left = divmod(self.tokens, c)
         # What is left of the last step's room goes to the next prompt.
         last = self._time(c, self.cached + full * c, b) * left / c if left and full else 0.0
-        hold = (sum(prefill.steps(c)[:full]) + last if full else total) / self.stages
+        hold = (prefill.first(c, full) + last if full else total) / self.stages
         rho = rate * hold
         if rho >= FULL and not closed:
             return None
@@ -125,7 +125,7 @@ class Rank:
         # TPOT = t + rate * added * TPOT: as many prompts arrive per token as its time lets.
         idle = 1 - min(1.0, rho)
         ttft = wait + total + idle * alone / 2 + self.overhead
-        added = max(0.0, sum(held.steps(c)) - count * own) / self.stages if self.mixed else hold
+        added = max(0.0, held.occupancy(c) - count * own / self.stages) if self.mixed else hold
         if closed:  # as many prompts come as the others finish
             tpot = own / self.accepted + seen / self.answer * added
         else:
@@ -177,17 +177,36 @@ class Rank:
             spread=spread,
         )  # fmt: skip
 
-    def _within(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
-        """A step whose prompt tokens leave room for its decodes, also where more decode than on average."""
-        room = max(1.0, self.budget - b * (1 + self.workload.draft_tokens)) if self.mixed else c
-        return self.timer.expected(min(c, room), p, b, s, prompts)
-
     def _prompts(self, count: float, b: float) -> float:
         """A step with so many whole prompts."""
         return self._time(count * self.tokens, self.cached, b, count)
 
     def _time(self, c: float, p: float, b: float, prompts: float = 1.0) -> float:
         return float(self.timer.expected(c, p, b, self.context, max(1.0, prompts)))
+
+
+class Within:
+    """Steps whose prompt tokens leave room for their decodes, also where more decode than on average.
+
+    Parameters
+    ----------
+    rank : whose budget it is
+    """
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank, self.expected = rank, rank.timer.expected
+
+    def __call__(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
+        """Time of a step, as of `StepTimes`."""
+        return self.expected(self._fitting(c, b), p, b, s, prompts)
+
+    def row(self, c: float, starts: range, b: float, s: float) -> list[float]:
+        """Times of a row of steps, as of `StepTimes`."""
+        return self.expected.row(self._fitting(c, b), starts, b, s)
+
+    def _fitting(self, c: float, b: float) -> float:
+        rank = self.rank
+        return min(c, max(1.0, rank.budget - b * (1 + rank.workload.draft_tokens))) if rank.mixed else c
 
 
 def _chain(rate: float, idle: float, first: float, more: float, *, mixed: bool) -> tuple[float, float]:

@@ -18,7 +18,7 @@ MOST = 8
 MORE_REPLICAS = 3  # than the rate within the limits asks for: the error band may want them
 PREFIX_HITS = (0.25, 0.5, 0.75, 0.9)
 FREE: dict[str, Any] = {"chunk": None, "budget": None}
-Ask = Callable[[Question], Answer]
+Ask = Callable[[Question], Answer | None]  # the answer where it holds
 
 
 class Change(NamedTuple):
@@ -36,7 +36,7 @@ def remedies(found: Answer, pools: Disaggregation | None, ask: Ask) -> tuple[Rem
     ----------
     found : the answer without remedies
     pools : disaggregation that meets the limits, where there is one
-    ask : answers a question without looking for remedies
+    ask : answers a question whose limits hold
     """
     question, settings = found.case.question, []
     for change in _settings(found):
@@ -76,7 +76,7 @@ def _try(question: Question, change: Change, ask: Ask) -> Remedy | None:
         answer = ask(replace(question, **change.set))
     except ChunkcalcError:
         return None  # such a deployment does not exist: tp beyond the node, a format the GPU lacks
-    return _remedy(change, answer) if answer.holds else None
+    return _remedy(change, answer) if answer is not None and answer.holds else None
 
 
 def _remedy(change: Change, answer: Answer) -> Remedy:
@@ -98,7 +98,7 @@ def _smaller_batch(found: Answer, ask: Ask) -> list[Remedy]:
     if batch <= 1:
         return []
     answer = ask(replace(found.case.question, **FREE, batch=None))
-    if answer.verdict != FEASIBLE or answer.workload.batch >= batch:
+    if answer is None or answer.verdict != FEASIBLE or answer.workload.batch >= batch:
         return []
     most = answer.workload.batch
     out = [_remedy(Change(f"batch {{batch}} instead of {batch}", {**FREE, "batch": most}), answer)]

@@ -21,7 +21,7 @@ from chunkcalc.roofline import COMPUTE_DTYPE, peak
 from chunkcalc.search import largest
 from chunkcalc.step import StepTimer
 from chunkcalc.textbook import textbook
-from chunkcalc.verdict import Verdict, judge
+from chunkcalc.verdict import Verdict, judge, misses
 from chunkcalc.window import aligned_best, every_limit, keeps, window
 
 ALIGNED_WITHIN = 64  # batches below the largest among which an aligned budget is looked for
@@ -60,9 +60,7 @@ def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
     return answer(asked, with_remedies=with_remedies)
 
 
-def answer(
-    question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None, thorough: bool = True
-) -> Answer:
+def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None) -> Answer:
     """Answer a Question.
 
     Parameters
@@ -70,30 +68,52 @@ def answer(
     question : what is asked
     with_remedies : solve the changes that would help, where the limits do not hold
     timer : of the same deployment, to share what it remembers
-    thorough : with a rate or users, say how much more, or how much less, would hold
     """
     case = resolve(question)
     timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
-    largest, load = None, None
-    if question.rate is not None or question.concurrency is not None:
+    largest, load, given = None, None, question.chunk or question.budget
+    if case.loaded:
         from chunkcalc.demand import settle  # noqa: PLC0415 - a batch needs none of it
 
-        view, verdict, load = settle(case, timer, thorough=thorough)
-        given = question.chunk or question.budget
+        view, verdict, load = settle(case, timer)
     else:
-        batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
-        given = chunk_of(case, batch)
-        view = outlook(case.deployment, replace(case.workload, batch=batch), case.slo, timer)
+        view, given = _at_batch(case, timer)
         verdict = judge(view, given)
         largest = largest_batch(case, timer) if verdict.name == OVERLOADED else None
     found = _assemble(case, view, timer, verdict, given is not None, largest, load)
     if not with_remedies or found.verdict == "feasible":
         return found
-    return replace(found, looked_for_remedies=True, remedies=remedies(found, verdict.pools, _again))
+    return replace(found, looked_for_remedies=True, remedies=remedies(found, verdict.pools, holding_answer))
 
 
-def _again(question: Question) -> Answer:
-    return answer(question, with_remedies=False, thorough=False)
+def holding_answer(question: Question) -> Answer | None:
+    """The answer of a question whose limits hold; None where they do not, which takes less time to say.
+
+    Parameters
+    ----------
+    question : what is asked
+    """
+    case = resolve(question)
+    timer, load, given = StepTimer(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
+    if case.loaded:
+        from chunkcalc.demand import holding  # noqa: PLC0415 - a batch needs none of it
+
+        held = holding(case, timer)
+        if held is None:
+            return None
+        view, verdict, load = held
+    else:
+        view, given = _at_batch(case, timer)
+        if misses(view, given):
+            return None
+        verdict = judge(view, given)
+    return _assemble(case, view, timer, verdict, given is not None, None, load)
+
+
+def _at_batch(case: Case, timer: StepTimer) -> tuple[Outlook, int | None]:
+    """The deployment at the batch that is asked, or at its largest, and the chunk to judge there."""
+    batch = max(1, largest_batch(case, timer)) if case.batch is None else case.batch
+    return outlook(case.deployment, replace(case.workload, batch=batch), case.slo, timer), chunk_of(case, batch)
 
 
 def largest_batch(case: Case, timer: StepTimer) -> int:

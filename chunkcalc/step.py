@@ -8,13 +8,15 @@ sampled rows. `StepTimer` remembers each part, so a search over c costs what rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from chunkcalc import ops, roofline
 from chunkcalc.records import Deployment, Hardware, Kernel, LayerGroup, Overheads
 from chunkcalc.roofline import Bound
+from chunkcalc.steptimes import StepTimes
 from chunkcalc.work import attention, elementwise, head, linear, link, moe
 
 
@@ -85,6 +87,9 @@ def host_time(
 class StepTimer:
     """Times the steps of one deployment; b and c are those of one attention rank.
 
+    `expected` is the predicted time, `floor` the time that no engine undercuts: the busiest resource
+    at datasheet speed. Both are `StepTimes`.
+
     Parameters
     ----------
     deployment : the replica
@@ -104,7 +109,9 @@ class StepTimer:
         self._norm_layers = sum(
             group.count for group in groups if spread and getattr(group.attention, "norm_all", False)
         )
-        self._memory: dict[Any, Any] = {}
+        join = self._at_least if self._overheads.least_prompt_layer else None
+        self.expected = StepTimes(self._rest_seconds, self._prefill_seconds, join)
+        self.floor = StepTimes(self._rest_bound, self._prefill_bound, _busiest)
 
     @property
     def hardware(self) -> Hardware:
@@ -145,46 +152,15 @@ class StepTimer:
         """What the host takes at least to launch a step with prompt tokens [s]."""
         return ops.positive(c) * self._expert_layers * self._overheads.least_prompt_layer
 
-    def expected(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
-        """Predicted time of a step.
+    def _at_least(self, rest: Any, prefill: Any, c: Any) -> Any:
+        return ops.maximum(rest + prefill, self._least(c))
 
-        Parameters
-        ----------
-        c : prompt tokens [token]
-        p : tokens of each of their prompts cached before [token]
-        b : decoding requests [token]
-        s : their mean context [token]
-        prompts : prompts that share the c tokens, at least 1 [1]
-
-        Returns
-        -------
-        time [s]
-        """
-        time = self._recall(("rest", c, b, s), lambda: self._rest_seconds(c, b, s))
-        time = time + self._recall(("prefill", c, p, prompts), lambda: self._prefill_seconds(c, p, prompts))
-        return ops.maximum(time, self._least(c)) if self._overheads.least_prompt_layer else time
-
-    def floor(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
-        """The time of a step that no engine undercuts: the busiest resource at datasheet speed.
-
-        Parameters
-        ----------
-        c : prompt tokens [token]
-        p : tokens of each of their prompts cached before [token]
-        b : decoding requests [token]
-        s : their mean context [token]
-        prompts : prompts that share the c tokens, at least 1 [1]
-
-        Returns
-        -------
-        time [s]
-        """
-        rest = self._recall(("rest bound", c, b, s), lambda: self._rest_bound(c, b, s))
-        prefill = self._recall(("prefill bound", c, p, prompts), lambda: self._prefill_bound(c, p, prompts))
-        return ops.maximum(
-            ops.maximum(rest.compute + prefill.compute, rest.memory + prefill.memory),
-            rest.link + prefill.link,
-        )
+    @cached_property
+    def uncalibrated(self) -> tuple[str, ...]:
+        """Kernel forms of this deployment that run on generic constants."""
+        kernels = self.kernels(1, 0, 1, 1)
+        used = {kernel.form if kernel.form == "allreduce" else f"{kernel.form}.{kernel.dtype}" for kernel in kernels}
+        return tuple(sorted(used & self.deployment.hardware.generic))
 
     def step(self, c: float, p: float, b: float, s: float, prompts: float = 1) -> Step:
         """A step with its breakdown.
@@ -236,15 +212,6 @@ class StepTimer:
             forms = self._prefill_forms(group, c, p, prompts)
             out += min(forms, key=lambda form: float(self._seconds(form)))
         return out
-
-    def _recall(self, key: Any, compute: Callable[[], Any]) -> Any:
-        try:
-            found = self._memory.get(key)
-        except TypeError:  # arrays cannot be remembered
-            return compute()
-        if found is None:
-            found = self._memory[key] = compute()
-        return found
 
     def _seconds(self, kernels: Iterable[Kernel]) -> Any:
         hardware = self._hardware
@@ -306,6 +273,12 @@ class StepTimer:
             least = bounds[0] if len(bounds) == 1 else Bound(*(ops.minimum(x, y) for x, y in zip(*bounds, strict=True)))
             total = Bound(*(x + y for x, y in zip(total, least, strict=True)))
         return total
+
+
+def _busiest(rest: Bound, prefill: Bound, _: Any) -> Any:
+    compute, memory, link = rest
+    more_compute, more_memory, more_link = prefill
+    return ops.maximum(ops.maximum(compute + more_compute, memory + more_memory), link + more_link)
 
 
 def _total(kernels: list[Kernel], hardware: Any) -> Bound:

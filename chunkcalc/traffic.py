@@ -180,9 +180,13 @@ class Traffic:
         own = min(asked, max(1, self.most))  # the others wait for room in the KV cache
         b = float(own)
         found = closed_loop(own, 0.0, 1.0)
-        state = None
+        state, before = None, (0.0, 0.0)
         for _ in range(ROUNDS):
-            state = self.rank.state(found.rate if state is not None else 0.0, max(0.0, b - 1), b, 0.0, closed=True)
+            rate = found.rate if state is not None else 0.0
+            if (rate, b) == before:
+                break
+            before = rate, b
+            state = self.rank.state(rate, max(0.0, b - 1), b, 0.0, closed=True)
             assert state is not None
             k = max(1.0, state.chunk / self.rank.tokens)
             found = closed_loop(own, state.hold * (k if k >= SHARING else 1.0), self.answer * state.tpot, max(1.0, k))

@@ -76,6 +76,18 @@ def status(view: Outlook, c: int) -> str:
     return MARGINAL if all(ratio >= 1 / (1 + view.band(name)) for name, ratio in ratios.items()) else FAILS
 
 
+def misses(view: Outlook, given: int | None) -> bool:
+    """Whether the verdict can only be a failing one: the limits are missed by more than their error bands.
+
+    Parameters
+    ----------
+    view : the deployment
+    given : the chunk to judge; None to judge the best [token]
+    """
+    best = recommend(view)
+    return best is None or status(view, given or best) == FAILS
+
+
 def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one return per verdict
     """The verdict of a deployment.
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from chunkcalc import schema
 from chunkcalc.catalog import load_hardware
-from chunkcalc.cli.main import app
+from chunkcalc.cli.main import program
 from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run
@@ -66,7 +66,7 @@ def table(runs, **columns):
 
 
 def command(*arguments):
-    return CliRunner().invoke(app, ["calibrate", *map(str, arguments)])
+    return CliRunner().invoke(program(), ["calibrate", *map(str, arguments)])
 
 
 def test_every_constant_is_one_that_a_profile_holds():
@@ -209,7 +209,7 @@ def test_a_profile_extends_the_shipped_one_and_works_in_solve(tmp_path):
     assert mine.expert_layer == BASE.overheads["vllm"].expert_layer
     asked = ("solve", "--model", "llama-3.1-8b", "--prompt", "2k", "--ttft", "2s", "--tpot", "50ms", "--batch", "8")
     tpots = [
-        json.loads(CliRunner().invoke(app, [*asked, "--gpu", gpu, "--json"]).output)["expected"]["tpot_s"]
+        json.loads(CliRunner().invoke(program(), [*asked, "--gpu", gpu, "--json"]).output)["expected"]["tpot_s"]
         for gpu in ("h100-sxm", str(profile))
     ]
     assert tpots[1] > 1.1 * tpots[0]

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from chunkcalc.catalog import load_hardware
-from chunkcalc.cli.main import app
+from chunkcalc.cli.main import program
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -38,7 +38,7 @@ def test_the_worked_answers_are_what_the_commands_print(path):
 
 def test_every_command_is_documented():
     text = (ROOT / "docs" / "commands.md").read_text()
-    for name in names(get_command(app)):
+    for name in names(get_command(program())):
         assert f"\n## {name}\n" in text
 
 
@@ -133,7 +133,7 @@ def commands(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_command_and_option_shown_exists(path):
     for words in commands(path.read_text()):
-        command, names = get_command(app), iter(words)
+        command, names = get_command(program()), iter(words)
         while isinstance(command, TyperGroup):
             command = command.commands[next(names)]
         known = {"-h", "--help"} | {name for each in command.params for name in (*each.opts, *each.secondary_opts)}

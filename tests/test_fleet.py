@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from chunkcalc import solve
 from chunkcalc.apart import PrefillUnit
 from chunkcalc.case import resolve
-from chunkcalc.cli.main import app
+from chunkcalc.cli.main import program
 from chunkcalc.disaggregation import KV_LINK
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.fleet import fleet
@@ -21,7 +21,7 @@ ASKED = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "output": 3
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(program(), [str(argument) for argument in arguments])
 
 
 def test_a_rate_that_fits_is_feasible_and_says_how_much_more_fits():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from chunkcalc.arrivals import Request, burst, poisson, read_trace
-from chunkcalc.cli.main import app
+from chunkcalc.cli.main import program
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.replay import Scheduler, replay
 
@@ -23,7 +23,7 @@ def step(c, p, b, s, prompts=1):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["replay", *map(str, arguments)])
+    return CliRunner().invoke(program(), ["replay", *map(str, arguments)])
 
 
 REQUESTS = st.lists(st.tuples(st.floats(0, 5), st.integers(1, 3000), st.integers(1, 200)), min_size=1, max_size=25).map(

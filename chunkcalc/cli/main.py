@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 from typing import Any
 
 import typer
 
-from chunkcalc.cli import calibrate, check, engine, explain, fleet, gpus, models, replay, score, solve, sweep
 from chunkcalc.cli.output import INTERNAL, USAGE, outlive_readers
 from chunkcalc.errors import ChunkcalcError
 
@@ -20,19 +20,15 @@ SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-app = typer.Typer(**SETTINGS)
-app.command("solve", rich_help_panel="Answer")(solve.solve)
-app.command("check", rich_help_panel="Answer")(check.check)
-app.command("fleet", rich_help_panel="Answer")(fleet.fleet)
-app.command("replay", rich_help_panel="Answer")(replay.replay)
-app.command("calibrate", rich_help_panel="Understand")(calibrate.calibrate)
-app.command("explain", rich_help_panel="Understand")(explain.explain)
-app.command("sweep", rich_help_panel="Understand")(sweep.sweep)
-app.command("engine", rich_help_panel="Understand")(engine.engine)
-app.command("score", rich_help_panel="Trust")(score.score)
-app.command("rules", rich_help_panel="Advanced")(check.rules)
-app.add_typer(models.app, name="models", rich_help_panel="Data")
-app.add_typer(gpus.app, name="gpus", rich_help_panel="Data")
+# Each command, in the order of the help page: the module it stands in, and its panel there. A group of
+# commands is a module with an `app` of its own.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "solve": ("solve", "Answer"), "check": ("check", "Answer"), "fleet": ("fleet", "Answer"),
+    "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Understand"), "explain": ("explain", "Understand"),
+    "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"), "score": ("score", "Trust"),
+    "rules": ("check", "Advanced"),
+}  # fmt: skip
+GROUPS = {"models": "Data", "gpus": "Data"}
 
 
 def _version(value: bool) -> None:
@@ -43,7 +39,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _program(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -54,16 +49,24 @@ def _program(
     """
 
 
-def _asked(first: list[str]) -> typer.Typer:
-    """The program with the command that is asked for alone: typer builds the options of all it holds."""
-    commands = [each for each in app.registered_commands if each.name in first]
-    groups = [each for each in app.registered_groups if each.name in first]
-    if not commands and not groups:
-        return app
-    one = typer.Typer(**SETTINGS)
-    one.registered_callback = app.registered_callback
-    one.registered_commands, one.registered_groups = commands, groups
-    return one
+def program(name: str = "") -> typer.Typer:
+    """The program with one of its commands alone, or with all of them: each takes time to load.
+
+    Parameters
+    ----------
+    name : of a command or a group of commands; anything else stands for all
+    """
+    app = typer.Typer(**SETTINGS)
+    app.callback()(_program)
+    asked = {name} if name in COMMANDS or name in GROUPS else {*COMMANDS, *GROUPS}
+    for command, (module, panel) in COMMANDS.items():
+        if command in asked:
+            found = import_module(f"chunkcalc.cli.{module}")
+            app.command(command, rich_help_panel=panel)(getattr(found, command))
+    for group, panel in GROUPS.items():
+        if group in asked:
+            app.add_typer(import_module(f"chunkcalc.cli.{group}").app, name=group, rich_help_panel=panel)
+    return app
 
 
 def main() -> None:
@@ -71,7 +74,7 @@ def main() -> None:
     gc.set_threshold(RARELY)
     outlive_readers()
     try:
-        _asked(sys.argv[1:2])()
+        program(next(iter(sys.argv[1:]), ""))()
     except ChunkcalcError as error:
         _fail(f"error: {error}", USAGE)
     except OSError as error:

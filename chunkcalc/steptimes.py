@@ -1,0 +1,73 @@
+"""The times of a deployment's steps: of one, or of all the full chunks of a prompt in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chunkcalc.compiled import Remembered
+
+
+class StepTimes:
+    """One reading of the steps of a deployment, expected or floor.
+
+    Parameters
+    ----------
+    rest : of (c, b, s): everything but attention to the prompt
+    prefill : of (c, p, prompts): attention to the prompt
+    join : of both and c -> time; None where they add up [s]
+    """
+
+    __slots__ = ("_join", "_prefill", "_rest", "_rows")
+
+    def __init__(
+        self, rest: Callable[..., Any], prefill: Callable[..., Any], join: Callable[[Any, Any, Any], Any] | None
+    ) -> None:
+        self._rest, self._prefill, self._join = Remembered(rest, 3), Remembered(prefill, 3, over=1), join
+        self._rows: dict[tuple[float, float], list[Any]] = {}
+
+    def __call__(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
+        """Time of a step.
+
+        Parameters
+        ----------
+        c : prompt tokens [token]
+        p : tokens of each of their prompts cached before [token]
+        b : decoding requests [token]
+        s : their mean context [token]
+        prompts : prompts that share the c tokens, at least 1 [1]
+
+        Returns
+        -------
+        time [s]
+        """
+        rest, prefill = self._rest(c, b, s), self._prefill(c, p, prompts)
+        return rest + prefill if self._join is None else self._join(rest, prefill, c)
+
+    def row(self, c: float, starts: range, b: float, s: float) -> list[float]:
+        """Times of steps with c tokens of one prompt each, one after every number of tokens cached before.
+
+        Parameters
+        ----------
+        c : prompt tokens of each step [token]
+        starts : tokens cached before each [token]
+        b : decoding requests [token]
+        s : their mean context [token]
+
+        Returns
+        -------
+        times [s]
+        """
+        rest, join = self._rest(c, b, s), self._join
+        if join is None:
+            return [rest + prefill for prefill in self._prefills(c, starts)]
+        return [join(rest, prefill, c) for prefill in self._prefills(c, starts)]
+
+    def _prefills(self, c: float, starts: range) -> list[Any]:
+        """Attention of each step; of chunks that follow each other it is remembered."""
+        if starts.step != c:
+            return self._prefill.over(c, starts, 1)
+        known = self._rows.setdefault((c, starts.start), [])
+        if len(known) < len(starts):
+            known += self._prefill.over(c, starts[len(known) :], 1)
+        return known[: len(starts)]
