@@ -120,7 +120,9 @@ MAKERS = {"solve": _solve, "check": _check, "sweep": _sweep, "replay": _replay, 
 def questions() -> list[list[str]]:
     """Every question, the same on each run."""
     return [
-        [*MAKERS[kind](random.Random(f"{kind} {index}")), "--json"] for kind, many in MANY.items() for index in range(many)
+        [*MAKERS[kind](random.Random(f"{kind} {index}")), "--json"]
+        for kind, many in MANY.items()
+        for index in range(many)
     ]
 
 

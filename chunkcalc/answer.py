@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chunkcalc.capacity import Capacity
 from chunkcalc.case import Case
+from chunkcalc.record import dataclass
 from chunkcalc.records import Slo, Workload
 from chunkcalc.step import Step
 from chunkcalc.textbook import Textbook

@@ -7,11 +7,11 @@ activations leave. A larger budget needs more activation memory, hence leaves le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc import counts, ops
 from chunkcalc.engines.reserve import reserve_bytes
+from chunkcalc.record import dataclass
 from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
 from chunkcalc.work import attention
 

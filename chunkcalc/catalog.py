@@ -205,6 +205,7 @@ def _how(name: str, record: Model | Hardware) -> str:
     return "id" if normal(name) == record.id else f"{name} -> {record.id}"
 
 
+@cache
 def _files(folder: str) -> list[Path]:
     return sorted(path for path in data_folder(folder).glob("*.toml") if path.stem != GENERIC)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
 from chunkcalc.capacity import capacity
 from chunkcalc.load import request_overhead
 from chunkcalc.prefill import Prefill
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Engine, Workload
 from chunkcalc.step import StepTimer
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
-OFTEN = 32  # values after which a formula is worth compiling
+OFTEN = 8  # values after which a formula is worth compiling
+MOST_VALUES = 20_000  # that are remembered of a formula
+DEEPEST = 40  # brackets of a line: CPython allows 200 within each other
 NAME = re.compile(r"\b[_x]\d+\b")  # of an argument or a value in an expression
 
 
@@ -84,8 +87,8 @@ def _is(value: Any, number: int) -> bool:
 
 
 def _named(value: Any) -> str:
-    """A value as it stands in an expression."""
-    return value.name if isinstance(value, Traced) else repr(value) if value >= 0 else f"({value!r})"
+    """A value as it stands in an expression; numbers as floats, which add and multiply faster among themselves."""
+    return value.name if isinstance(value, Traced) else f"{float(value)!r}" if value >= 0 else f"({float(value)!r})"
 
 
 def _tape(*values: Any) -> dict[str, str]:
@@ -131,8 +134,10 @@ def Piecewise(first: tuple[Any, Any], rest: tuple[Any, Any]) -> Traced:  # noqa:
     return _new(_tape(one, condition, other), f"{_named(one)} if {_named(condition)} else {_named(other)}")
 
 
-def qsum(x: Any, y: Any, q: float) -> Traced:
+def qsum(x: Any, y: Any, q: float) -> Any:
     """The q-norm of two times, as `ops.qsum` takes it of numbers."""
+    if _is(x, 0) or _is(y, 0):
+        return y if _is(x, 0) else x
     large, small = Max(x, y), Min(x, y)
     norm = f"{large.name}*(1.0+({small.name}/{large.name})**{q!r})**{1.0 / q!r}"
     return _new(large.tape, f"{norm} if {large.name}>0 else 0.0")
@@ -163,77 +168,98 @@ def compiled(formula: Callable[..., Any], count: int, over: int | None = None) -
     result = formula(*(Traced(tape, name) for name in names))
     value = f"({','.join(map(_named, result))})" if isinstance(result, tuple) else _named(result)
     lines = {name: expression for expression, name in tape.items()}
+    inside = _following(lines, names[over]) if over is not None else set()
+    loop, value = _nested({name: line for name, line in lines.items() if name in inside}, value)
+    before = {name: line for name, line in lines.items() if name not in inside}
     head = f"def run({','.join(names)}):"
     if over is None:
-        text = [head, *(f" {name}={line}" for name, line in lines.items()), f" return {value}"]
+        before, value = _nested(before, value)
+        text = [head, *_assigned(before), f" return {value}"]
     else:
-        inside = _following(lines, names[over])
-        outside = [f" {name}={line}" for name, line in lines.items() if name not in inside]
-        loop = [f"  {name}={lines[name]}" for name in inside]
-        text = [head, *outside, " out=[]", f" for {names[over]} in {names[over]}:", *loop, f"  out.append({value})"]
-        text.append(" return out")
+        before, _ = _nested(before, " ".join((*loop.values(), value)), kept=True)
+        each = f" for {names[over]} in {names[over]}:"
+        every = [each, *_assigned(loop, "  "), f"  out.append({value})"]
+        text = [head, *_assigned(before), " out=[]", *every, " return out"]
     room: dict[str, Any] = {"ceil": math.ceil, "floor": math.floor, "inf": math.inf}
-    exec("\n".join(text), room)  # noqa: S102 - lines written above, of numbers and names
+    exec("\n".join(text), room)
     run: Callable[..., Any] = room["run"]
     return run
 
 
-def _following(lines: dict[str, str], argument: str) -> dict[str, None]:
-    """The names of a tape whose values depend on an argument, in order."""
-    found: dict[str, None] = {}
+def _following(lines: dict[str, str], argument: str) -> set[str]:
+    """The names of a tape whose values depend on an argument."""
+    found = {argument}
     for name, line in lines.items():
-        used = NAME.findall(line)
-        if argument in used or any(each in found for each in used):
-            found[name] = None
-    return found
+        if not found.isdisjoint(NAME.findall(line)):
+            found.add(name)
+    return found - {argument}
+
+
+def _nested(lines: dict[str, str], end: str, *, kept: bool = False) -> tuple[dict[str, str], str]:
+    """The same lines and what follows them, each value that is used once in its place; those of `end` where `kept`."""
+    uses = Counter(name for line in (*lines.values(), *([end] * (2 if kept else 1))) for name in NAME.findall(line))
+    moved: dict[str, str] = {}
+    out: dict[str, str] = {}
+
+    def filled(line: str) -> str:
+        return NAME.sub(lambda match: moved.get(match[0], match[0]), line)
+
+    for name, line in lines.items():
+        whole = filled(line)
+        if uses[name] == 1 and whole.count("(") < DEEPEST:
+            moved[name] = f"({whole})"
+        else:
+            out[name] = whole
+    return out, filled(end)
+
+
+def _assigned(lines: dict[str, str], indent: str = " ") -> list[str]:
+    return [f"{indent}{name}={line}" for name, line in lines.items()]
 
 
 class Remembered:
-    """A formula that remembers its values, and is compiled once it has given many.
+    """A formula of three arguments that remembers its values, and is compiled once it has given many.
 
     Parameters
     ----------
     formula : of values written with `ops`
-    count : of its arguments
-    over : the argument of which `over` takes a sequence
     """
 
-    __slots__ = ("_asked", "_count", "_formula", "_over", "_run", "_runs", "_values")
+    __slots__ = ("_asked", "_compute", "_formula", "_runs", "_values")
 
-    def __init__(self, formula: Callable[..., Any], count: int, over: int = 0) -> None:
-        self._formula, self._count, self._over, self._asked = formula, count, over, 0
-        self._run: Callable[..., Any] | None = None
-        self._runs: Callable[..., Any] | None = None
+    def __init__(self, formula: Callable[[Any, Any, Any], Any]) -> None:
+        self._formula, self._compute, self._asked = formula, self._counted, 0
+        self._runs: Callable[..., list[Any]] | None = None
         self._values: dict[Any, Any] = {}
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, x: Any, y: Any, z: Any) -> Any:
         """The value for some arguments: numbers, arrays or symbols."""
+        key = x, y, z
         try:
-            found = self._values.get(arguments)
+            found = self._values.get(key)
         except TypeError:  # arrays cannot be remembered
-            return self._formula(*arguments)
+            return self._formula(x, y, z)
         if found is None:
-            found = self._values[arguments] = self._new(arguments)
+            try:
+                found = self._compute(x, y, z)
+            except TypeError:  # symbols do not compare
+                found = self._formula(x, y, z)
+            if len(self._values) >= MOST_VALUES:
+                self._values.clear()
+            self._values[key] = found
         return found
 
-    def over(self, *arguments: Any) -> list[Any]:
-        """The values for a sequence of one argument and plain numbers of the others; none is remembered."""
-        before, items, after = arguments[: self._over], arguments[self._over], arguments[self._over + 1 :]
+    def over(self, x: float, items: Sequence[float], z: float) -> list[Any]:
+        """The values for each second argument and plain numbers of the others; none is remembered."""
         if self._runs is None:
             self._asked += len(items)
             if self._asked < OFTEN:
-                return [self._formula(*before, item, *after) for item in items]
-            self._runs = compiled(self._formula, self._count, self._over)
-        values: list[Any] = self._runs(*arguments)
-        return values
+                return [self._formula(x, y, z) for y in items]
+            self._runs = compiled(self._formula, 3, over=1)
+        return self._runs(x, items, z)
 
-    def _new(self, arguments: tuple[Any, ...]) -> Any:
-        if self._run is None:
-            self._asked += 1
-            if self._asked < OFTEN:
-                return self._formula(*arguments)
-            self._run = compiled(self._formula, self._count)
-        try:
-            return self._run(*arguments)
-        except TypeError:  # symbols do not compare
-            return self._formula(*arguments)
+    def _counted(self, x: Any, y: Any, z: Any) -> Any:
+        self._asked += 1
+        if self._asked >= OFTEN:
+            self._compute = compiled(self._formula, 3)
+        return self._formula(x, y, z)

@@ -14,7 +14,7 @@ from chunkcalc import roofline
 from chunkcalc.answer import Answer
 from chunkcalc.outlook import outlook
 from chunkcalc.records import Hardware, Kernel
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.textbook import ClosedForms
 
 NOTHING = 1e-12  # of rounding [s]
@@ -128,7 +128,7 @@ def terms(answer: Answer) -> list[Term]:
     answer : the answer
     """
     case, chunk = answer.case, answer.chunk
-    timer = StepTimer(case.deployment, answer.workload.draft_tokens)
+    timer = timer_for(case.deployment, answer.workload.draft_tokens)
     service = outlook(case.deployment, answer.workload, answer.slo, timer).expected
     forms, prefill = ClosedForms(case.deployment, answer.workload), service.prefill
     bound = forms.ttft(chunk)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from chunkcalc.record import dataclass, remembered
 from chunkcalc.records import WEIGHT_BYTES, Dense, Kind, LayerGroup, Model, Moe, Parallelism, Precision
 from chunkcalc.work import attention
 from chunkcalc.work.linear import mlp, per_layer_embedding
@@ -168,6 +168,7 @@ def weight_bytes(model: Model, precision: Precision) -> float:
     return total
 
 
+@remembered
 def gpu_weight_bytes(model: Model, precision: Precision, parallelism: Parallelism) -> float:
     """Weights on one GPU: experts are spread over all GPUs of a stage, the rest over its tp ranks.
 

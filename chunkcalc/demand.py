@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from chunkcalc import search
@@ -18,6 +18,7 @@ from chunkcalc.lengths import variation
 from chunkcalc.load import Queueing
 from chunkcalc.outlook import LARGEST_DEFAULT_BUDGET, Outlook, outlook
 from chunkcalc.queueing import wait_error, waited_error
+from chunkcalc.record import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.step import StepTimer
 from chunkcalc.traffic import Flow, Traffic

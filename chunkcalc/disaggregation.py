@@ -8,11 +8,12 @@ but decode meets TPOT. Where one of these fails, the cure is other or more hardw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chunkcalc import counts
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Slo
 from chunkcalc.search import Limit, last
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from chunkcalc import corrections, notation, sensitivity, symbolic
 from chunkcalc.answer import Answer
@@ -12,7 +11,8 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.letters import WHY_NOT, Letters
 from chunkcalc.nomenclature import NOMENCLATURE
 from chunkcalc.outlook import outlook
-from chunkcalc.step import StepTimer
+from chunkcalc.record import dataclass
+from chunkcalc.step import timer_for
 from chunkcalc.takeaways import notes, takeaway
 from chunkcalc.units import format_duration, format_si
 
@@ -172,7 +172,7 @@ def _floor(answer: Answer) -> Floor | None:
     prefill = view.floor.prefill
     if answer.chunk > prefill.tokens or view.floor.interval:
         return None
-    timer = StepTimer(deployment, answer.workload.draft_tokens)
+    timer = timer_for(deployment, answer.workload.draft_tokens)
     expression = symbolic.bound(timer, prefill.cached + prefill.tokens, prefill.b, prefill.s)
     if not symbolic.polynomial(expression):
         return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from chunkcalc.answer import FEASIBLE
 from chunkcalc.disaggregation import KV_LINK
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.question import Question
+from chunkcalc.record import dataclass
 from chunkcalc.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated
 
 LOOSER = 1.5  # times a limit, to see what it would save

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chunkcalc import counts
 from chunkcalc.capacity import GIB, pool_bytes, sequence_bytes
@@ -17,6 +17,7 @@ from chunkcalc.engines.tables import Table, table
 from chunkcalc.engines.words import Remark
 from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.question import Question
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Hardware, Model
 
 VLLM_BLOCK = 16  # tokens of a KV block where --block-size is left out

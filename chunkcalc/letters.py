@@ -6,7 +6,7 @@ from chunkcalc import corrections, counts, equations, roofline, symbolic
 from chunkcalc.answer import Answer
 from chunkcalc.outlook import outlook
 from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Gqa, Kernel, Moe
-from chunkcalc.step import StepTimer
+from chunkcalc.step import timer_for
 from chunkcalc.textbook import ClosedForms
 
 ATTENTION = frozenset(("prefill_attention", "mla_prefill", "mla_absorb", "mla_sparse"))  # forms whose work is pairs
@@ -33,7 +33,7 @@ class Letters:
         self.answer, deployment = answer, answer.case.deployment
         self.model, self.workload, self.parallelism = deployment.model, answer.workload, deployment.parallelism
         self.forms = ClosedForms(deployment, answer.workload)
-        timer = self.timer = StepTimer(deployment, self.workload.draft_tokens)
+        timer = self.timer = timer_for(deployment, self.workload.draft_tokens)
         self.hardware = timer.hardware
         self.service = outlook(deployment, self.workload, answer.slo, timer).expected
         self.longest = self.service.prefill.longest(answer.chunk)

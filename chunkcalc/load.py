@@ -176,8 +176,10 @@ class Service:
         limit : bounds may stop at it [s]
         """
         extra = self.request_overhead + self.queueing.wait
-        least, most = (bound(low, high, limit - extra) for bound in (self.prefill.least, self.prefill.most))
-        return Bounds(least + extra, most + extra)
+        least = self.prefill.least(low, high, limit - extra) + extra
+        if least > limit:
+            return Bounds(least, math.inf)  # decided: nobody asks how far above
+        return Bounds(least, self.prefill.most(low, high, limit - extra) + extra)
 
     def prompt_time(self, c: int) -> Any:
         """Time that each prompt takes where prompts go first; several may share a chunk.
@@ -246,7 +248,8 @@ class Service:
         limit : bounds may stop at it [s]
         """
         if low == high or self.mixed or self.interval:
-            return Bounds(self.gap(low), self.gap(high))
+            lowest = self.gap(low)
+            return Bounds(lowest, lowest if low == high else math.inf if lowest > limit else self.gap(high))
         rest, prefill = limit - self.decode_step, self.prefill
         least, most = prefill.least(low, high, rest), prefill.most(low, high, rest)
         if low > prefill.tokens:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +11,10 @@ from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.case import decode_tokens
 from chunkcalc.counts import kind
 from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens, request_overhead
+from chunkcalc.record import dataclass
 from chunkcalc.records import Band, Deployment, Slo, Workload
 from chunkcalc.search import Limit
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 
 LARGEST_DEFAULT_BUDGET = 16384  # of any engine: chunks beyond it matter only for longer prompts
 HOPPER_FP8_ALIGNMENT = 256  # fp8 products on Hopper step up by half and more right after these
@@ -28,8 +28,31 @@ class Outlook:
     workload: Workload
     slo: Slo
     timer: StepTimer
-    expected: Service
-    floor: Service
+    queueing: Queueing
+
+    @cached_property
+    def expected(self) -> Service:
+        """The predicted reading, with what traffic adds."""
+        deployment, workload = self.deployment, self.workload
+        return Service(
+            self.timer.expected, workload, deployment.parallelism, mixed=self._mixed,
+            accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
+            request_overhead=request_overhead(deployment, workload.prompt),
+            interval=deployment.engine.prefill_interval, queueing=self.queueing,
+        )  # fmt: skip
+
+    @cached_property
+    def floor(self) -> Service:
+        """The reading that no engine undercuts: every draft accepted, nothing queues."""
+        return Service(
+            self.timer.floor, self.workload, self.deployment.parallelism, mixed=self._mixed,
+            accepted=self.workload.draft_tokens + 1.0, request_overhead=0.0, whole=False,
+            interval=self.deployment.engine.prefill_interval,
+        )  # fmt: skip
+
+    @property
+    def _mixed(self) -> bool:
+        return self.deployment.engine.composition == "mixed"
 
     @property
     def longest_chunk(self) -> int:
@@ -235,22 +258,7 @@ def outlook(
     timer : of the same deployment and drafts, to share what it remembers
     queueing : what traffic adds to the prediction; the floor has none
     """
-    timer = timer or StepTimer(deployment, workload.draft_tokens)
-    mixed = deployment.engine.composition == "mixed"
-    drafts, chance = workload.draft_tokens, workload.draft_acceptance
-    expected = Service(
-        timer.expected, workload, deployment.parallelism, mixed=mixed, accepted=accepted_tokens(drafts, chance),
-        request_overhead=request_overhead(deployment, workload.prompt),
-        interval=deployment.engine.prefill_interval, queueing=queueing or Queueing(),
+    timer = timer or timer_for(deployment, workload.draft_tokens)
+    return Outlook(
+        deployment=deployment, workload=workload, slo=slo, timer=timer, queueing=queueing or Queueing()
     )  # fmt: skip
-    floor = Service(
-        timer.floor,
-        workload,
-        deployment.parallelism,
-        mixed=mixed,
-        accepted=drafts + 1.0,
-        request_overhead=0.0,
-        whole=False,
-        interval=deployment.engine.prefill_interval,
-    )
-    return Outlook(deployment=deployment, workload=workload, slo=slo, timer=timer, expected=expected, floor=floor)

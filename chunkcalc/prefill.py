@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from typing import Any
 
 from chunkcalc import ops
+from chunkcalc.record import dataclass
 
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
 
@@ -58,6 +59,7 @@ class Prefill:
     stages: int = 1
     between: float = 0.0
     _summed: dict[int, list[float]] = field(default_factory=dict, repr=False, compare=False)
+    _longest: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     def chunks(self, c: int) -> list[tuple[int, int]]:
         """(tokens, tokens cached before) of each chunk.
@@ -153,7 +155,10 @@ class Prefill:
         -------
         time [s]
         """
-        return self.step(*self.longest(c))
+        found = self._longest.get(c)
+        if found is None:
+            found = self._longest[c] = self.step(*self.longest(c))
+        return found
 
     def longest(self, c: Any) -> tuple[Any, Any, float, float, Any]:
         """(prompt tokens, tokens cached before, decodes, context, prompts) of the longest step.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware, Model
 
 

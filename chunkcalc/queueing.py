@@ -214,17 +214,18 @@ def closed_loop(N: int, S: float, D: float, k: float = 1.0) -> Closed:
     >>> one.wait, one.rate, one.decoding
     (0.0, 0.4, 0.8)
     """
-    queue = busy = wait = rate = 0.0
-    stride = math.ceil(N / MOST_STEPS)
-    others, fastest = max(0.0, k - 1), k / S if S > 0 else math.inf
+    queue = busy = rate = 0.0
+    stride, others = math.ceil(N / MOST_STEPS), max(0.0, k - 1)
+    own, rest, fastest = S / k, S + D, k / S if S > 0 else math.inf
     for n in range(N - (N - 1) // stride * stride, N + 1, stride):
         ahead = queue - others if queue > others else 0.0
-        wait = ahead * S / k - (busy if busy < ahead else ahead) * S / (2 * k)
-        rate = n / (wait + S + D)
-        if rate > fastest:
-            rate = fastest
-        wait = n / rate - S - D
-        queue, busy = rate * (wait + S), rate * S / k
-        if busy > 1:
-            busy = 1.0
+        left = busy if busy < ahead else ahead
+        time = own * (ahead - left / 2) + rest
+        if n < fastest * time:
+            rate = n / time
+            busy = rate * own
+        else:
+            rate, busy = fastest, 1.0
+        queue = n - rate * D
+    wait = N / rate - rest
     return Closed(wait, rate, rate * D, busy)

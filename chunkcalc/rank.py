@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from chunkcalc.load import accepted_tokens, request_overhead
 from chunkcalc.prefill import Prefill, cached_tokens
 from chunkcalc.queueing import FULL, mean_wait, sum_quantile, wait_quantile
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.step import StepTimer
 
@@ -53,6 +53,20 @@ class State:
     spread: Callable[[float], float]
 
 
+class Pace(NamedTuple):
+    """What a fixed point of the batch needs of a state, and the rest of it on demand.
+
+    tpot, hold, utilisation, chunk : as in State
+    state : makes the State
+    """
+
+    tpot: float
+    hold: float
+    utilisation: float
+    chunk: int
+    state: Callable[[], State]
+
+
 class Rank:
     """An attention rank of a deployment.
 
@@ -78,7 +92,7 @@ class Rank:
         self.context = float(workload.context)
         self.answer = max(1, workload.output - 1)
 
-    def state(self, rate: float, b: float, seen: float, cv: float, *, closed: bool = False) -> State | None:
+    def pace(self, rate: float, b: float, seen: float, cv: float, *, closed: bool = False) -> Pace | None:
         """The rank with b decodes; None where its prefill has no steady state.
 
         Parameters
@@ -95,87 +109,97 @@ class Rank:
             c = 1.0
             if not closed:
                 return None
-        # A step without prompts, where anything decodes at all.
-        alone = self._time(0, 0, b) * -math.expm1(-b) if b > 0 else 0.0
         # A batch that varies takes less than its mean where a step's time bends down: experts that are read anyway.
         spread = min(seen - 1, math.sqrt(b * (seen - b))) if seen > 1 else 0.0
         own = (self._time(0, 0, seen - spread) + self._time(0, 0, seen + spread)) / 2
         if self.tokens * SHARING > c:
-            return self._chunked(rate, int(c), beside, seen, alone, own, cv, closed)
-        return self._shared(rate, c, beside, seen, alone, own, closed)
+            return self._chunked(rate, int(c), b, beside, seen, own, cv, closed)
+        return self._shared(rate, c, b, beside, seen, own, closed)
+
+    def _alone(self, b: float) -> float:
+        """A step without prompts, where anything decodes at all."""
+        return self._time(0, 0, b) * -math.expm1(-b) if b > 0 else 0.0
 
     def _chunked(
-        self, rate: float, c: int, b: float, seen: float, alone: float, own: float, cv: float, closed: bool
-    ) -> State | None:
+        self, rate: float, c: int, b: float, beside: float, seen: float, own: float, cv: float, closed: bool
+    ) -> Pace | None:
         """A prompt takes one or several steps of its own."""
         step = self.timer.expected
-        prefill = Prefill(step, self.tokens, self.cached, b, self.context, self.stages)
+        prefill = Prefill(step, self.tokens, self.cached, beside, self.context, self.stages)
         held = Prefill(Within(self), self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
-        total, count = prefill.total(c), prefill.count(c)
+        count = prefill.count(c)
         full, left = divmod(self.tokens, c)
         # What is left of the last step's room goes to the next prompt.
-        last = self._time(c, self.cached + full * c, b) * left / c if left and full else 0.0
-        hold = (prefill.first(c, full) + last if full else total) / self.stages
+        last = self._time(c, self.cached + full * c, beside) * left / c if left and full else 0.0
+        hold = (prefill.first(c, full) + last if full else prefill.total(c)) / self.stages
         rho = rate * hold
         if rho >= FULL and not closed:
             return None
-        wait = 0.0 if closed else mean_wait(rate, hold, 1.0, math.hypot(cv, self.C))
-        if self.mixed and not closed:
-            wait *= 1 + FEEDBACK * min(FARTHEST, rho / (1 - rho)) ** 2
         # TPOT = t + rate * added * TPOT: as many prompts arrive per token as its time lets.
-        idle = 1 - min(1.0, rho)
-        ttft = wait + total + idle * alone / 2 + self.overhead
         added = max(0.0, held.occupancy(c) - count * own / self.stages) if self.mixed else hold
         if closed:  # as many prompts come as the others finish
             tpot = own / self.accepted + seen / self.answer * added
         else:
             tpot = own / self.accepted / max(1e-9, 1 - rate * added)
-        longest = held.longest_step(min(c, self.tokens)) if self.mixed else prefill.total(c) + own
-        return State(
-            tpot=tpot, ttft=ttft, wait=wait, hold=hold, utilisation=rho, step=longest, decode_step=own, chunk=c,
-            prompt_share=min(1.0, rho * own / max(own, hold / count)) if self.mixed else min(1.0, rate * own),
-            spread=lambda q: sum_quantile(wait, rho, total, self.C, q) + idle * alone * q + self.overhead,
-        )  # fmt: skip
+
+        def state() -> State:
+            wait = 0.0 if closed else mean_wait(rate, hold, 1.0, math.hypot(cv, self.C))
+            if self.mixed and not closed:
+                wait *= 1 + FEEDBACK * min(FARTHEST, rho / (1 - rho)) ** 2
+            total, alone, idle = prefill.total(c), self._alone(b), 1 - min(1.0, rho)
+            longest = held.longest_step(min(c, self.tokens)) if self.mixed else total + own
+            return State(
+                tpot=tpot, ttft=wait + total + idle * alone / 2 + self.overhead, wait=wait, hold=hold,
+                utilisation=rho, step=longest, decode_step=own, chunk=c,
+                prompt_share=min(1.0, rho * own / max(own, hold / count)) if self.mixed else min(1.0, rate * own),
+                spread=lambda q: sum_quantile(wait, rho, total, self.C, q) + idle * alone * q + self.overhead,
+            )  # fmt: skip
+
+        return Pace(tpot, hold, rho, c, state)
 
     def _shared(
-        self, rate: float, c: float, b: float, seen: float, alone: float, own: float, closed: bool
-    ) -> State | None:
+        self, rate: float, c: float, b: float, beside: float, seen: float, own: float, closed: bool
+    ) -> Pace | None:
         """A step takes all prompts that arrived during the one before."""
         k = c / self.tokens
         many = min(k, SPAN)
-        one, several = self._prompts(1, b), self._prompts(many, b)
+        one, several, full = (self._prompts(count, beside) for count in (1, many, k))
         # A step that takes as long as the host needs to launch it is no longer with several prompts.
         more = max(LEAST_MORE, (several - one) / (many - 1))
-        first = one - more - (alone if self.mixed else 0.0)
-        full = self._prompts(k, b)
         rho = rate * full / k
         if (rho >= FULL or rate * more >= FULL) and not closed:
             return None
+        alone = self._alone(b)
+        first = one - more - (alone if self.mixed else 0.0)
         rate = min(rate, (FULL - 1e-3) * min(k / full, 1 / more))
         length, square = _chain(rate, alone, first, more, mixed=self.mixed)
         length = max(length, 1e-9)
-        batch = rate * square / length  # others that arrive in the step in which a request arrives
-        wait = 0.0 if closed else mean_wait(rate, full, k, self.C)
-        base = (alone if self.mixed else 0.0) + first
-        ttft = wait + square / (2 * length) + base + more * (1 + batch) + self.overhead
         none = math.exp(-rate * length)
         busy = ((1 - none) * first + more * rate * length) / length
         if closed:
             tpot = own / self.accepted + seen / self.answer * (more if seen > 1 else first + more)
         else:
             tpot = (own + length - alone if self.mixed else own / max(1e-9, 1 - busy)) / self.accepted
+        utilisation = rho if self.mixed else max(rho, busy)
 
-        def spread(q: float) -> float:
-            from statistics import NormalDist  # noqa: PLC0415 - 10 ms that a lone step needs not
+        def state() -> State:
+            batch = rate * square / length  # others that arrive in the step in which a request arrives
+            wait = 0.0 if closed else mean_wait(rate, full, k, self.C)
+            base = (alone if self.mixed else 0.0) + first
 
-            crowd = 1 + batch + max(0.0, NormalDist().inv_cdf(q)) * math.sqrt(batch)
-            return wait_quantile(wait, rho, q) + q * square / length + base + more * crowd + self.overhead
+            def spread(q: float) -> float:
+                from statistics import NormalDist  # noqa: PLC0415 - 10 ms that a lone step needs not
 
-        return State(
-            tpot=tpot, ttft=ttft, wait=wait, hold=full / k, utilisation=rho if self.mixed else max(rho, busy),
-            step=full if self.mixed else full + own, decode_step=own, prompt_share=1 - none, chunk=int(c),
-            spread=spread,
-        )  # fmt: skip
+                crowd = 1 + batch + max(0.0, NormalDist().inv_cdf(q)) * math.sqrt(batch)
+                return wait_quantile(wait, rho, q) + q * square / length + base + more * crowd + self.overhead
+
+            return State(
+                tpot=tpot, ttft=wait + square / (2 * length) + base + more * (1 + batch) + self.overhead, wait=wait,
+                hold=full / k, utilisation=utilisation, step=full if self.mixed else full + own, decode_step=own,
+                prompt_share=1 - none, chunk=int(c), spread=spread,
+            )  # fmt: skip
+
+        return Pace(tpot, full / k, utilisation, int(c), state)
 
     def _prompts(self, count: float, b: float) -> float:
         """A step with so many whole prompts."""

@@ -1,23 +1,35 @@
 """The records everything is said in: frozen, keyword-only, SI units, no behaviour beyond sums.
 
-Ranges stand in the annotations (annotated-types) and are enforced by `schema.py` on what a user
+Ranges stand in the annotations and are enforced by `schema.py` on what a user
 writes; the fields may hold symbols and arrays where a formula is fed with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Literal, NamedTuple
+from dataclasses import field
+from typing import Annotated, Any, Literal, NamedTuple
 
-from annotated_types import Ge, Gt, Interval, Len
+from chunkcalc.record import dataclass
 
-Positive = Annotated[float, Gt(0)]
-Count = Annotated[int, Gt(0)]
-Whole = Annotated[int, Ge(0)]
-Fraction = Annotated[float, Interval(ge=0, le=1)]
-Name = Annotated[str, Len(1, 200)]
-Text = Annotated[str, Len(1, 2000)]
+
+class Within:
+    """Bounds of a value, which pydantic enforces where `schema.py` reads a user's file."""
+
+    def __init__(self, **bounds: float) -> None:
+        self.bounds = bounds
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """The schema of the bare type with these bounds."""
+        return {**handler(source), **self.bounds}
+
+
+Positive = Annotated[float, Within(gt=0)]
+Count = Annotated[int, Within(gt=0)]
+Whole = Annotated[int, Within(ge=0)]
+Fraction = Annotated[float, Within(ge=0, le=1)]
+Name = Annotated[str, Within(min_length=1, max_length=200)]
+Text = Annotated[str, Within(min_length=1, max_length=2000)]
 
 Format = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "int4_g32", "mxfp4", "nvfp4"]
 KvFormat = Literal["bf16", "fp8"]
@@ -228,7 +240,7 @@ class Model:
     variants: Mapping[Name, Format] = field(default_factory=dict)
     published_params: Positive | None = None
     published_active_params: Positive | None = None
-    layers: Annotated[tuple[LayerGroup, ...], Len(1)]
+    layers: Annotated[tuple[LayerGroup, ...], Within(min_length=1)]
 
     @property
     def layer_count(self) -> int:
@@ -433,7 +445,7 @@ class Engine:
     prefill_interval: Whole = 0
     captured: Whole = 0
     poll_interval: Count = 1
-    overheads: Overheads = Overheads()  # noqa: RUF009 - an immutable tuple
+    overheads: Overheads = Overheads()
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"
     memory_fraction: Fraction | None = None
     graphs_inside: bool = True

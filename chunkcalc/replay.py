@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from chunkcalc.arrivals import Request
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.record import dataclass
 
 GRAIN = 32  # contexts and prefixes are timed in steps of so many tokens
 BLOCK = 16  # tokens of a KV block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from chunkcalc.answer import FEASIBLE, MARGINAL
@@ -15,7 +15,8 @@ from chunkcalc.demand import Demand, Settled
 from chunkcalc.disaggregation import sure
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.question import Question
-from chunkcalc.step import StepTimer
+from chunkcalc.record import dataclass
+from chunkcalc.step import timer_for
 
 COLOCATED, DISAGGREGATED = "colocated", "disaggregated"
 MORE = 1.5  # times the replicas that the rate asks for: the error band may want as many
@@ -72,7 +73,7 @@ class Unit:
     def __init__(self, question: Question, price: float | None = None) -> None:
         self.question, self.price = question, price
         self.case: Case = resolve(question)
-        self.timer = StepTimer(self.case.deployment, question.draft_tokens)
+        self.timer = timer_for(self.case.deployment, question.draft_tokens)
         self.demand = Demand(self.case, self.timer)
         self.gpus = self.case.deployment.parallelism.gpus
         assert question.rate is not None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from chunkcalc.arrivals import Request
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case
 from chunkcalc.load import accepted_tokens, request_overhead
+from chunkcalc.record import dataclass
 from chunkcalc.replay import GAP, Replay, Scheduler, Served, replay
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 
 SHOWN = (50, 90, 99)
 FEWEST, GROWN = 25, 4.0  # requests of a quarter, and times its wait, from which a queue has no end
@@ -107,7 +107,7 @@ def simulate(
     timer : of the deployment, to share what it remembers
     concurrency : users of a closed loop; None for the arrivals as they are
     """
-    timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
+    timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
     ranks, listed = case.deployment.parallelism.dp, list(requests)
     used = min(ranks, concurrency or ranks)
     shares = [listed[rank::used] for rank in range(used)]

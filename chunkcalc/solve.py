@@ -19,7 +19,7 @@ from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
 from chunkcalc.remedies import remedies
 from chunkcalc.roofline import COMPUTE_DTYPE, peak
 from chunkcalc.search import largest
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.textbook import textbook
 from chunkcalc.verdict import Verdict, judge, misses
 from chunkcalc.window import aligned_best, every_limit, keeps, window
@@ -70,7 +70,7 @@ def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer |
     timer : of the same deployment, to share what it remembers
     """
     case = resolve(question)
-    timer = timer or StepTimer(case.deployment, case.workload.draft_tokens)
+    timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
     largest, load, given = None, None, question.chunk or question.budget
     if case.loaded:
         from chunkcalc.demand import settle  # noqa: PLC0415 - a batch needs none of it
@@ -94,7 +94,7 @@ def holding_answer(question: Question) -> Answer | None:
     question : what is asked
     """
     case = resolve(question)
-    timer, load, given = StepTimer(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
+    timer, load, given = timer_for(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
     if case.loaded:
         from chunkcalc.demand import holding  # noqa: PLC0415 - a batch needs none of it
 

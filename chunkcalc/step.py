@@ -9,15 +9,17 @@ sampled rows. `StepTimer` remembers each part, so a search over c costs what rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from chunkcalc import ops, roofline
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Hardware, Kernel, LayerGroup, Overheads
 from chunkcalc.roofline import Bound
 from chunkcalc.steptimes import StepTimes
 from chunkcalc.work import attention, elementwise, head, linear, link, moe
+
+MOST_TIMERS = 512  # of the deployments that were asked about last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +275,29 @@ class StepTimer:
             least = bounds[0] if len(bounds) == 1 else Bound(*(ops.minimum(x, y) for x, y in zip(*bounds, strict=True)))
             total = Bound(*(x + y for x, y in zip(total, least, strict=True)))
         return total
+
+
+_timers: dict[Any, StepTimer] = {}
+
+
+def timer_for(deployment: Deployment, drafts: int = 0) -> StepTimer:
+    """The timer of a deployment: the same one for all that take the same steps, with what it remembers.
+
+    Parameters
+    ----------
+    deployment : the replica
+    drafts : speculative tokens per decode and step [token]
+    """
+    model, hardware, engine = deployment.model, deployment.hardware, deployment.engine
+    key = (
+        id(model), id(hardware), deployment.parallelism, deployment.precision, engine.overheads, engine.attention,
+        engine.captured, drafts,
+    )  # fmt: skip
+    found = _timers.pop(key, None) or StepTimer(deployment, drafts)  # it keeps the records, and with them their ids
+    while len(_timers) >= MOST_TIMERS:
+        del _timers[next(iter(_timers))]
+    _timers[key] = found
+    return found
 
 
 def _busiest(rest: Bound, prefill: Bound, _: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 from chunkcalc.compiled import Remembered
 
+MOST_HELD = 1_000_000  # times of chunks in a row that are remembered
+
 
 class StepTimes:
     """One reading of the steps of a deployment, expected or floor.
@@ -18,13 +20,14 @@ class StepTimes:
     join : of both and c -> time; None where they add up [s]
     """
 
-    __slots__ = ("_join", "_prefill", "_rest", "_rows")
+    __slots__ = ("_held", "_join", "_prefill", "_rest", "_rows")
 
     def __init__(
         self, rest: Callable[..., Any], prefill: Callable[..., Any], join: Callable[[Any, Any, Any], Any] | None
     ) -> None:
-        self._rest, self._prefill, self._join = Remembered(rest, 3), Remembered(prefill, 3, over=1), join
+        self._rest, self._prefill, self._join = Remembered(rest), Remembered(prefill), join
         self._rows: dict[tuple[float, float], list[Any]] = {}
+        self._held = 0
 
     def __call__(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
         """Time of a step.
@@ -68,6 +71,10 @@ class StepTimes:
         if starts.step != c:
             return self._prefill.over(c, starts, 1)
         known = self._rows.setdefault((c, starts.start), [])
-        if len(known) < len(starts):
+        more = len(starts) - len(known)
+        if more > 0:
+            self._held += more
+            if self._held > MOST_HELD:
+                self._rows, self._held, known = {}, 0, []
             known += self._prefill.over(c, starts[len(known) :], 1)
         return known[: len(starts)]

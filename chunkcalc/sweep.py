@@ -21,7 +21,7 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.question import Question
 from chunkcalc.records import Slo, Workload
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.window import Window, every_limit, window
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -94,7 +94,7 @@ def points(
     chunks, batches, contexts : the grid [token]
     told : called with the number of points that are done since the last call
     """
-    timer = StepTimer(case.deployment, case.workload.draft_tokens)
+    timer = timer_for(case.deployment, case.workload.draft_tokens)
     pairs = [(batch, context) for batch in batches for context in contexts]
     for chunk in chunks:
         for start in range(0, len(pairs), BLOCK):
@@ -152,7 +152,7 @@ def window_of(case: Case, batch: int, context: int) -> Window:
     case : the deployment, its prompt and its limits
     batch, context : decoding requests, and their mean context [token]
     """
-    view = _view(case, StepTimer(case.deployment, case.workload.draft_tokens), batch, context)
+    view = _view(case, timer_for(case.deployment, case.workload.draft_tokens), batch, context)
     return window(view, every_limit(view))
 
 

@@ -8,10 +8,10 @@ nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from chunkcalc import counts, equations
 from chunkcalc.load import Bounds
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Slo, Workload
 from chunkcalc.roofline import peak
 from chunkcalc.search import Limit, first, last

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chunkcalc import search
 from chunkcalc.capacity import capacity
 from chunkcalc.queueing import FULL, chance_to_wait, closed_loop, mean_wait, wait_quantile
 from chunkcalc.rank import SHARING, Rank, State
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 
 NOTHING = 1e-9  # a wait that need not be told [s]
 ROUNDS = 300  # of the fixed point of a batch
@@ -115,7 +116,7 @@ class Traffic:
         self, deployment: Deployment, workload: Workload, budget: int, timer: StepTimer | None = None, C: float = 0.0,
         most: int | None = None,
     ) -> None:  # fmt: skip
-        self.timer = timer or StepTimer(deployment, workload.draft_tokens)
+        self.timer = timer or timer_for(deployment, workload.draft_tokens)
         self.rank = Rank(deployment, workload, budget, self.timer, C)
         self.mixed, self.answer = self.rank.mixed, self.rank.answer
         self.ranks, self.stages = deployment.parallelism.dp, deployment.parallelism.pp
@@ -131,8 +132,8 @@ class Traffic:
         own = rate / self.ranks
         b, seen, cv, away, turns = 0.0, 1.0, 0.0, 0.0, 0
         for count in range(ROUNDS):
-            state = self.rank.state(own, b, b + seen, cv)
-            more = self.rank.state(own, b * 1.05 + 0.05, b * 1.05 + 0.05 + seen, cv)
+            state = self.rank.pace(own, b, b + seen, cv)
+            more = self.rank.pace(own, b * 1.05 + 0.05, b * 1.05 + 0.05 + seen, cv)
             if state is None or more is None:
                 return None
             wanted = own * self.answer * state.tpot / self.stages
@@ -149,10 +150,11 @@ class Traffic:
             turns += away * before < 0
             move = away / (1 + turns / CALMING)
             if count >= SETTLED and abs(move) <= CLOSE * max(1.0, wanted):
-                admitted = self._admitted(own, state)
+                found = state.state()
+                admitted = self._admitted(own, found)
                 if admitted is None:
                     return None
-                held = own * (state.ttft - state.wait + self.answer * state.tpot) / self.most
+                held = own * (found.ttft - found.wait + self.answer * found.tpot) / self.most
                 return replace(self._flow(rate, wanted, admitted), held=held)
             b += move
         return None
@@ -180,20 +182,21 @@ class Traffic:
         own = min(asked, max(1, self.most))  # the others wait for room in the KV cache
         b = float(own)
         found = closed_loop(own, 0.0, 1.0)
-        state, before = None, (0.0, 0.0)
+        pace, before = None, (0.0, 0.0)
         for _ in range(ROUNDS):
-            rate = found.rate if state is not None else 0.0
+            rate = found.rate if pace is not None else 0.0
             if (rate, b) == before:
                 break
             before = rate, b
-            state = self.rank.state(rate, max(0.0, b - 1), b, 0.0, closed=True)
-            assert state is not None
-            k = max(1.0, state.chunk / self.rank.tokens)
-            found = closed_loop(own, state.hold * (k if k >= SHARING else 1.0), self.answer * state.tpot, max(1.0, k))
+            pace = self.rank.pace(rate, max(0.0, b - 1), b, 0.0, closed=True)
+            assert pace is not None
+            k = max(1.0, pace.chunk / self.rank.tokens)
+            found = closed_loop(own, pace.hold * (k if k >= SHARING else 1.0), self.answer * pace.tpot, max(1.0, k))
             if abs(found.decoding - b) <= CLOSE * max(1.0, b):
                 break
             b = 0.5 * b + 0.5 * max(0.1, found.decoding)
-        assert state is not None
+        assert pace is not None
+        state = pace.state()
         wait = found.wait + (asked - own) / found.rate
         waited = replace(state, wait=wait, ttft=state.ttft - state.wait + wait)
         quantile = waited.spread

@@ -7,7 +7,7 @@ already fails: then no engine can do it on this hardware.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from chunkcalc import counts
@@ -31,11 +31,12 @@ from chunkcalc.disaggregation import (
 from chunkcalc.engines import engine_for
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook
+from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.roofline import peak
 from chunkcalc.search import first
 from chunkcalc.units import format_bytes, format_count, format_duration
-from chunkcalc.window import keeps, recommend
+from chunkcalc.window import recommend
 from chunkcalc.work import attention
 
 FASTEST = {"nvidia": "b300", "amd": "mi355x"}  # the vendor's fastest shipped GPU, by name
@@ -84,8 +85,10 @@ def misses(view: Outlook, given: int | None) -> bool:
     view : the deployment
     given : the chunk to judge; None to judge the best [token]
     """
+    if given:
+        return status(view, given) == FAILS
     best = recommend(view)
-    return best is None or status(view, given or best) == FAILS
+    return best is None or status(view, best.chunk) == FAILS
 
 
 def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one return per verdict
@@ -96,11 +99,13 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
     view : the deployment
     given : the chunk to judge; None to judge the best [token]
     """
+    if given and status(view, given) == FEASIBLE:
+        return Verdict(name=FEASIBLE, chunk=given, reasons=(_margin(view, given),))
     best = recommend(view)
     if best is None:
         chunk = given or view.aligned.start
         return Verdict(name=SCALE_UP, chunk=chunk, certain=_overflows(view), reasons=(_memory_reason(view),))
-    chunk = given or best
+    chunk = given or best.chunk
     found = status(view, chunk)
     if found == FEASIBLE:
         return Verdict(name=FEASIBLE, chunk=chunk, reasons=(_margin(view, chunk),))
@@ -113,14 +118,14 @@ def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one r
         return _certificate_verdict(view, chunk, failed)
     if found == MARGINAL:
         return Verdict(name=MARGINAL, chunk=chunk, reasons=(_margin(view, chunk),))
-    if given and keeps(view):
+    if given and best.keeps:
         certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
-        hint = f"the window is not empty: chunk {best} keeps every limit"
+        hint = f"the window is not empty: chunk {best.chunk} keeps every limit"
         return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*failing, hint))
     if setting is not None:
         return _retune_by_setting(view, chunk, failing, setting)
-    if given and status(view, best) == MARGINAL:
-        hint = f"the best chunk, {best}, is marginal"
+    if given and status(view, best.chunk) == MARGINAL:
+        hint = f"the best chunk, {best.chunk}, is marginal"
         return Verdict(name=RETUNE, chunk=chunk, reasons=(*failing, hint))
     return _no_chunk(view, chunk, failing)
 
@@ -173,9 +178,9 @@ def other_setting(view: Outlook) -> Setting | None:
     found = []
     for words, other, slo in tried:
         changed = outlook_for(replace(view, slo=slo), engine=other)
-        chunk = recommend(changed)
-        if chunk is not None and keeps(changed):
-            found.append(Setting(words, status(changed, chunk)))
+        best = recommend(changed)
+        if best is not None and best.keeps:
+            found.append(Setting(words, status(changed, best.chunk)))
     return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
 
 

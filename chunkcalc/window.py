@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from chunkcalc.load import Bounds
 from chunkcalc.outlook import Outlook
+from chunkcalc.record import dataclass
 from chunkcalc.search import Limit, best, first, has_gap, last
 
 FINE_ALIGNMENT = 16  # captured CUDA graphs step by 8 or 16 tokens: where a window is too narrow for more
@@ -55,7 +56,14 @@ def _binding(limits: Sequence[Limit], c: int) -> str:
     return next(limit.name for limit in limits if not limit.holds(c))
 
 
-def recommend(view: Outlook) -> int | None:
+class Recommended(NamedTuple):
+    """A chunk to set [token], and whether it keeps every limit."""
+
+    chunk: int
+    keeps: bool
+
+
+def recommend(view: Outlook) -> Recommended | None:
     """The chunk to set; None where the batch does not fit at any chunk.
 
     First those that keep every limit with its error band to spare, then those that keep every
@@ -65,23 +73,24 @@ def recommend(view: Outlook) -> int | None:
     Parameters
     ----------
     view : the deployment
-
-    Returns
-    -------
-    chunk [token]
     """
     grids = (view.aligned, view.grid(FINE_ALIGNMENT), range(1, view.longest_chunk + 1))
     for margin in (True, False):
+        limits = every_limit(view, margin)
+        if last(limits, 1, view.longest_chunk) is None:
+            continue
         for grid in grids:
-            chosen = _choose(view, every_limit(view, margin), grid)
+            chosen = _choose(view, limits, grid)
             if chosen is not None:
-                return chosen
+                return Recommended(chosen, True)
     for kept in (view.rules(view.expected), [view.memory_rule()]):
         for grid in grids:
             inside = _inside(kept, grid)
             if inside:
                 # Without a latency limit nothing tells chunks apart but the load they carry.
-                return best(inside, view.headroom, view.headroom_ceiling) if view.slo.latency else inside[-1]
+                chosen = best(inside, view.headroom, view.headroom_ceiling) if view.slo.latency else inside[-1]
+                assert chosen is not None
+                return Recommended(chosen, False)
     return None
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from chunkcalc.configs.keys import Config
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.record import dataclass
 
 Mixing = Literal["gqa", "mla", "delta", "kda", "mamba2", "compressed"]
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from chunkcalc.engines.literals import Parse, loose
 from chunkcalc.engines.literals import value as value_of
 from chunkcalc.engines.words import Remark, placed
+from chunkcalc.record import dataclass
 
 DEEPEST = 16  # of dotted keys
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.tables import Table
 from chunkcalc.engines.words import Remark
+from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware, Parallelism
 
 Entry = Literal["server", "offline"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import read_toml
+from chunkcalc.record import dataclass
 
 Level = Literal["error", "warning", "note"]
 Kind = Literal["exact", "bound", "estimate"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -26,6 +26,7 @@ from chunkcalc.gate.waivers import Waiver, annotated, apply, complaints, configu
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.process import Process
 from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
+from chunkcalc.record import dataclass
 
 PARALLEL_FROM = 64  # files from which a second process is worth its start
 MOST_WORKERS = 8

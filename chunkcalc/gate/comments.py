@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.settings import WAIVING, Setting, parse_date, parsed
 from chunkcalc.gate.waivers import Waiver
+from chunkcalc.record import dataclass
 
 _COMMENT = re.compile(r"(?:^|\s|`)#\s*chunkcalc:\s*([^`]*)")
 MOST = 1000  # of a file

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from chunkcalc.errors import ChunkcalcError
@@ -13,6 +12,7 @@ from chunkcalc.gate.check import Checked, Options, Report, check_source, merged
 from chunkcalc.gate.config import Configs
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.manifests.sources import MAX_BYTES, STDIN, SUFFIXES, decode, files, read, shown
+from chunkcalc.record import dataclass
 from chunkcalc.units import format_duration
 
 MOST_FILES = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.settings import Setting, parse_date, parsed
 from chunkcalc.profiles import read_toml
+from chunkcalc.record import dataclass
 
 CONFIG = "chunkcalc.toml"
 MAX_CONFIG, MAX_LINE = 2**18, 4_000  # bytes of a configuration, and of a line of it

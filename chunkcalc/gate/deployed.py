@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from chunkcalc.answer import FEASIBLE, MARGINAL, SCALE_UP, Answer
@@ -12,6 +11,7 @@ from chunkcalc.engines.words import Word
 from chunkcalc.gate.budget import budget_flag, ranks
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.settings import Setting
+from chunkcalc.record import dataclass
 
 WRITTEN = {
     "max_num_seqs": ("max_num_seqs", "max_running_requests", "max_batch_size"),

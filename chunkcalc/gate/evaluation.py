@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,9 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.known import Known
 from chunkcalc.outlook import Outlook, outlook
 from chunkcalc.question import Question
+from chunkcalc.record import dataclass
 from chunkcalc.solve import answer, largest_batch
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 
 ASSUMED_OUTPUT = 512
 MOST_ROUNDS = 12  # of the fixed point between a request rate and its batch
@@ -94,7 +95,7 @@ class Evaluation(Known):
     def timer(self) -> StepTimer:
         """Of the deployment; shared, because it remembers."""
         assert self.case is not None
-        return StepTimer(self.case.deployment, self.case.workload.draft_tokens)
+        return timer_for(self.case.deployment, self.case.workload.draft_tokens)
 
     def view(self, batch: int) -> Outlook:
         """The deployment with some requests decoding.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from chunkcalc.gate.catalogue import Kind, Level
+from chunkcalc.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

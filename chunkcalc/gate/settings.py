@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import Any, NamedTuple
 
 from chunkcalc import units
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.record import dataclass
 
 ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "itl": "itl"}
 DURATIONS = ("ttft", "tpot", "itl")

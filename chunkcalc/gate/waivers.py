@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 
 from chunkcalc.errors import ChunkcalcError
@@ -13,6 +13,7 @@ from chunkcalc.gate.config import ConfigWaiver, matches
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.gate.settings import parse_date
 from chunkcalc.manifests.process import Process
+from chunkcalc.record import dataclass
 
 
 @dataclass(slots=True)

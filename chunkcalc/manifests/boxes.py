@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 
 from chunkcalc.engines.words import Word
@@ -13,6 +12,7 @@ from chunkcalc.manifests.expand import literal, templates
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.scope import Scope, scopes
 from chunkcalc.manifests.shell import run_dry
+from chunkcalc.record import dataclass
 
 
 def _kubernetes_script(text: str) -> str:

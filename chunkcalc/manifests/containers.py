@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.shell import Script, run_dry
+from chunkcalc.record import dataclass
 
 DEEPEST = 4  # shells inside shells
 _PROGRAMS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "trtllm": ("trtllm-serve",)}

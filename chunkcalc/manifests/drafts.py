@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.boxes import Box
 from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.process import Role
 from chunkcalc.manifests.scope import Scope
+from chunkcalc.record import dataclass
 
 SERVE = ("vllm", "serve")
 

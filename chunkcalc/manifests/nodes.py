@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from chunkcalc.record import dataclass
 
 MAX_NODES = 1_000_000  # of one file, aliases followed
 FARTHEST = 100  # lines ahead in which the next word of a folded text is looked for

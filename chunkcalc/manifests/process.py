@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from chunkcalc.engines.command import Command
 from chunkcalc.engines.words import Word
+from chunkcalc.record import dataclass
 
 Role = Literal["prefill", "decode", "both"]
 

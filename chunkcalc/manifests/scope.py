@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.expand import literal
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Role
+from chunkcalc.record import dataclass
 
 PREFIX = "chunkcalc/"
 _GPU_RESOURCE = re.compile(r"(^|[./])(gpu|tpu|mig-[\w.]+|gaudi|ascend[\w-]*|neuron\w*|xpu|shared-gpu)$", re.IGNORECASE)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.decisive import harmless
 from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
+from chunkcalc.record import dataclass
 
 MOST_COMMANDS = 20_000  # of one script, assignments counted
 MOST_TELLING = 400  # commands of a script that may start an engine

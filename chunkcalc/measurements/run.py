@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from chunkcalc.arrivals import Request
+from chunkcalc.record import dataclass
 from chunkcalc.records import KvFormat
 
 Kind = Literal["serving", "steps", "traces", "vllm", "sglang", "guidellm", "aiperf", "genai-perf"]

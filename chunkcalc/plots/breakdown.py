@@ -8,7 +8,7 @@ from typing import Any
 from chunkcalc.answer import Answer
 from chunkcalc.outlook import outlook
 from chunkcalc.plots import paper
-from chunkcalc.step import StepTimer
+from chunkcalc.step import timer_for
 from chunkcalc.units import format_count, format_duration
 
 READABLE = {paper.YELLOW: "#8a7d00", "#bbbbbb": "#777777"}  # pale colours as text
@@ -28,7 +28,7 @@ def draw(title: str, answer: Answer, chunks: Sequence[int]) -> Any:
     chunks : to show [token]
     """
     deployment, workload = answer.case.deployment, answer.workload
-    timer = StepTimer(deployment, workload.draft_tokens)
+    timer = timer_for(deployment, workload.draft_tokens)
     prefill = outlook(deployment, workload, answer.slo, timer).expected.prefill
     steps = [timer.step(*prefill.longest(chunk)).breakdown for chunk in chunks]
     times = [sum(step.values()) for step in steps]

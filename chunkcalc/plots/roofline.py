@@ -10,7 +10,7 @@ from chunkcalc.answer import Answer
 from chunkcalc.outlook import outlook
 from chunkcalc.plots import paper
 from chunkcalc.roofline import peak
-from chunkcalc.step import StepTimer
+from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.units import format_count, format_si
 
 APART = 0.45  # of the logarithms of two points whose names would overlap
@@ -31,7 +31,7 @@ def draw(title: str, answer: Answer, chunks: Sequence[int]) -> Any:
     figure, (axes,) = paper.canvas(8, 5)
     axes.set_title(title)
     ridge = rate / hardware.bandwidth
-    timer = StepTimer(deployment, workload.draft_tokens)
+    timer = timer_for(deployment, workload.draft_tokens)
     service = outlook(deployment, workload, answer.slo, timer).expected
     riding = service.b if service.mixed else 0.0
     steps = [("decodes alone", paper.VERMILION, "s", *_attained(timer, 0, service.b, service.s))] if service.b else []

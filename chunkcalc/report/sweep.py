@@ -7,10 +7,10 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from chunkcalc.case import Case
+from chunkcalc.record import dataclass
 from chunkcalc.sweep import HOLDS, Point
 from chunkcalc.window import Window
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.scoring.constants import CHOICES, key
 from chunkcalc.scoring.features import Array

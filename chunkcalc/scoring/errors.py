@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
+
+from chunkcalc.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

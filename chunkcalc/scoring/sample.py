@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from chunkcalc.record import dataclass
 from chunkcalc.scoring.constants import CONSTANTS, ENGINES_OWN
 from chunkcalc.scoring.features import Array, Features, Row
 from chunkcalc.scoring.usable import Usable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from chunkcalc.launches import Launch, launch_for, poll_for
 from chunkcalc.lengths import parts
 from chunkcalc.measurements import Run
 from chunkcalc.question import Question
+from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.step import StepTimer
 from chunkcalc.traffic import Traffic

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.profiles import read_toml
+from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 
 GIB = 2**30
@@ -111,6 +111,7 @@ class Table:
         )
 
 
+@cache
 def order(version: str) -> tuple[int, ...]:
     """The numbers of a version, to compare.
 
