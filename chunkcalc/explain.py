@@ -173,13 +173,13 @@ def _floor(answer: Answer) -> Floor | None:
     if answer.chunk > prefill.tokens or view.floor.interval:
         return None
     timer = timer_for(deployment, answer.workload.draft_tokens)
-    expression = symbolic.bound(timer, prefill.cached + prefill.tokens, prefill.b, prefill.s)
-    if not symbolic.polynomial(expression):
+    bound = symbolic.bound(timer, prefill.cached + prefill.tokens, prefill.b, prefill.s)
+    if not symbolic.polynomial(bound):
         return None
-    sides = tuple(_polynomial(each) for each in symbolic.coefficients(expression))
+    sides = tuple(_polynomial(each) for each in symbolic.coefficients(bound))
     judged = view.floor.mixed and slo.tpot is not None and slo.tpot_basis == "step"
     limit = slo.tpot * view.floor.accepted if judged and slo.tpot is not None else None
-    largest = math.inf if limit is None else symbolic.largest_below(expression, limit)
+    largest = math.inf if limit is None else symbolic.largest_below(bound, limit)
     reached = max(0.0, largest) if largest < prefill.tokens else None
     return Floor(sides=sides, step=answer.floor.step_s, judged=judged, largest=reached)
 

@@ -47,6 +47,15 @@ class StepTimes:
         rest, prefill = self._rest(c, b, s), self._prefill(c, p, prompts)
         return rest + prefill if self._join is None else self._join(rest, prefill, c)
 
+    def parts(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> tuple[Any, Any]:
+        """Everything but attention to the prompt, and that, before they are joined.
+
+        Parameters
+        ----------
+        c, p, b, s, prompts : as of a step
+        """
+        return self._rest(c, b, s), self._prefill(c, p, prompts)
+
     def row(self, c: float, starts: range, b: float, s: float) -> list[float]:
         """Times of steps with c tokens of one prompt each, one after every number of tokens cached before.
 

@@ -7,7 +7,8 @@ their place; `inverted` solves it; `bound` runs the code of a step on a symbol.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import sympy
@@ -208,29 +209,42 @@ def inverted(key: str) -> list[Any]:
         "E11": [equations.ttft_bound(letter("s_p") / c, time) for time in (letter("t_memory"), compute)],
     }[key]
     equal = letter(INVERTED[key][1])
-    return [solution for side in whole for solution in sympy.solve(sympy.Eq(side, equal), c)]
+    return [_solved(side - equal, c) for side in whole]
 
 
-def polynomial(expression: Any) -> bool:
-    """Whether an expression is a polynomial in c, or a maximum of some.
+def _solved(zero: Any, c: Any) -> Any:
+    """Where an expression is zero whose numerator is linear in c, in its shorter form.
+
+    sympy would check and simplify what it finds: that takes a hundred times as long.
+    """
+    (found,) = sympy.solve(sympy.numer(sympy.together(zero)), c, check=False, simplify=False)
+    return min(sympy.cancel(found), found, key=sympy.count_ops)
+
+
+def polynomial(sides: Sequence[Any]) -> bool:
+    """Whether every side of a maximum is a polynomial in c.
 
     Parameters
     ----------
-    expression : as of `bound`
+    sides : as of `bound`
     """
-    sides = expression.args if isinstance(expression, sympy.Max) else (expression,)
     return all(side.is_polynomial(letter("c")) for side in sides)
 
 
-def coefficients(expression: Any) -> list[list[float]]:
+def coefficients(sides: Sequence[Any]) -> list[list[float]]:
     """The coefficients of each side of a maximum of polynomials in c, from the constant up.
 
     Parameters
     ----------
-    expression : as of `bound`, where it is `polynomial`
+    sides : as of `bound`, where they are `polynomial`; those that never exceed another are left out
     """
-    sides = expression.args if isinstance(expression, sympy.Max) else (expression,)
-    return [[float(each) for each in reversed(sympy.Poly(side, letter("c")).all_coeffs())] for side in sides]
+    found = [[float(each) for each in reversed(sympy.Poly(side, letter("c")).all_coeffs())] for side in sides]
+    return [each for each in found if not any(_below(each, other) for other in found if other is not each)]
+
+
+def _below(one: list[float], other: list[float]) -> bool:
+    """Whether no coefficient of a polynomial exceeds that of another."""
+    return one != other and all(x <= y for x, y in zip_longest(one, other, fillvalue=0.0))
 
 
 def derivative(key: str, of: str) -> Any:
@@ -245,8 +259,8 @@ def derivative(key: str, of: str) -> Any:
     return sympy.simplify(sympy.diff(equation.function(*(letter(name) for name in equation.letters)), letter(of)))
 
 
-def bound(timer: StepTimer, end: float, b: float, s: float) -> Any:
-    """The floor of a step as an expression in c: the code of `step.py`, run on a symbol.
+def bound(timer: StepTimer, end: float, b: float, s: float) -> list[Any]:
+    """The floor of a step as expressions in c of which the largest counts: the code of `step.py`, run on a symbol.
 
     Parameters
     ----------
@@ -257,17 +271,19 @@ def bound(timer: StepTimer, end: float, b: float, s: float) -> Any:
 
     Returns
     -------
-    time [s]
+    times by resource, the simplest first [s]
     """
-    return sympy.expand(timer.floor(letter("c"), end - letter("c"), b, s))
+    c = letter("c")
+    sides = (sympy.expand(rest + prefill) for rest, prefill in zip(*timer.floor.parts(c, end - c, b, s), strict=True))
+    return list(sympy.ordered(side for side in sides if side != 0))
 
 
-def largest_below(expression: Any, limit: float) -> float:
+def largest_below(sides: Sequence[Any], limit: float) -> float:
     """The largest c at which a maximum of polynomials in c is within a limit.
 
     Parameters
     ----------
-    expression : non-decreasing in c
+    sides : as of `bound`, non-decreasing in c
     limit : of it
 
     Returns
@@ -276,7 +292,7 @@ def largest_below(expression: Any, limit: float) -> float:
     """
     c = letter("c")
     ends = []
-    for side in expression.args if isinstance(expression, sympy.Max) else (expression,):
+    for side in sides:
         if side.subs(c, 0) > limit:
             return -math.inf
         roots = sympy.Poly(side - limit, c).nroots(n=30) if side.has(c) else []
