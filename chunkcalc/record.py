@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 __all__ = ["dataclass", "remembered"]
@@ -26,23 +27,27 @@ else:
         """`dataclasses.dataclass` with shared equality, hash and representation."""
 
         def made(cls: type) -> type:
-            cls.__eq__, cls.__repr__ = _same, _shown
-            cls.__hash__ = _hash if options.get("frozen") else None
-            return dataclasses.dataclass(**options, eq=False, repr=False)(cls)
+            cls.__repr__ = _shown
+            if options.get("eq", True):
+                cls.__eq__, cls.__hash__ = _same, _hash if options.get("frozen") else None
+            return dataclasses.dataclass(**{**options, "eq": False, "repr": False})(cls)
 
         return made
 
 
-def _values(record: Any) -> tuple[Any, ...]:
-    return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.compare)
+@cache
+def _values(kind: Any) -> Callable[[Any], Any]:
+    """What tells records of a kind apart."""
+    return attrgetter(*(field.name for field in dataclasses.fields(kind) if field.compare))
 
 
 def _same(self: Any, other: object) -> Any:
-    return _values(self) == _values(other) if type(self) is type(other) else NotImplemented
+    values = _values(self.__class__)
+    return values(self) == values(other) if type(self) is type(other) else NotImplemented
 
 
 def _hash(self: Any) -> int:
-    return hash(_values(self))
+    return hash(_values(self.__class__)(self))
 
 
 def _shown(self: Any) -> str:

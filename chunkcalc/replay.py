@@ -74,17 +74,20 @@ class Served(NamedTuple):
     preempted: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Running:
     """A request in flight.
 
     done : tokens of it in the KV cache; wanted : prompt tokens to process before it decodes
+    room : tokens of the KV cache that it takes, in whole blocks
+    last : when its last token came; gap : longest time between two of them
     """
 
     request: Request
     index: int
     wanted: int
     done: int = 0
+    room: int = 0
     produced: float = 0.0
     first: float | None = None
     last: float = 0.0
@@ -148,7 +151,9 @@ class _Engine:
         self.step, self.scheduler, self.closed = step, scheduler, concurrency is not None
         self.coming = deque(enumerate(requests))
         self.waiting: deque[_Running] = deque()
-        self.running: list[_Running] = []
+        self.running: list[_Running] = []  # by admission
+        self.decodes: list[_Running] = []  # of them: prompts end in the order in which they were admitted
+        self.held = 0  # tokens of the KV cache that those in flight take, in whole blocks
         self.now, self.since_prompt = 0.0, 0
         self.out = Replay(served=[Served(request, None, None, None, None) for request in requests])
         self.free = concurrency or 0
@@ -189,37 +194,42 @@ class _Engine:
         beyond = self.scheduler.longest is not None and request.prompt + request.output > self.scheduler.longest
         return beyond or too_long or (self.scheduler.whole and request.prompt > budget)
 
-    def _held(self) -> int:
-        if self.scheduler.reserve:
-            return sum(_blocks(each.request.prompt + each.request.output) for each in self.running)
-        return sum(_blocks(each.done if each.decoding else each.wanted) for each in self.running)
+    def _room_for(self, request: _Running) -> int:
+        """What a request takes of the KV cache when it is admitted."""
+        whole = request.request.prompt + request.request.output
+        return _blocks(whole if self.scheduler.reserve else request.wanted)
 
     def _admits(self, request: _Running) -> bool:
         if len(self.running) >= self.scheduler.most_running:
             return False
         if self.scheduler.kv_tokens is None:
             return True
-        wanted = request.request.prompt + request.request.output if self.scheduler.reserve else request.wanted
-        return self._held() + _blocks(wanted) <= self.scheduler.kv_tokens
+        return self.held + self._room_for(request) <= self.scheduler.kv_tokens
+
+    def _admit(self, left: int, chunks: list[tuple[_Running, int]]) -> int:
+        """The first in the queue joins those in flight."""
+        request = self.waiting.popleft()
+        self.running.append(request)
+        request.room = self._room_for(request)
+        self.held += request.room
+        return self._take(request, left, chunks)
 
     def _mixed_step(self) -> None:
         """One step of an engine that mixes; many at once where nothing but decodes runs."""
-        decodes = [each for each in self.running if each.decoding]
-        left = self.scheduler.budget - len(decodes) * self.scheduler.slots
+        left = self.scheduler.budget - len(self.decodes) * self.scheduler.slots
         chunks: list[tuple[_Running, int]] = []
-        for each in self.running:
-            if not each.decoding and left > 0:
-                left -= self._take(each, left, chunks)
+        if len(self.decodes) < len(self.running):
+            for each in self.running:
+                if not each.decoding and left > 0:
+                    left -= self._take(each, left, chunks)
         while self.waiting and left > 0 and self._admits(self.waiting[0]):
             if self.scheduler.whole and self.waiting[0].wanted > left:
                 break
-            request = self.waiting.popleft()
-            self.running.append(request)
-            left -= self._take(request, left, chunks)
+            left -= self._admit(left, chunks)
         if not chunks:
             self._decode_steps()
             return
-        self._run(chunks, decodes[: self.scheduler.budget // self.scheduler.slots])
+        self._run(chunks, self.decodes[: self.scheduler.budget // self.scheduler.slots])
 
     def _take(self, request: _Running, left: int, chunks: list[tuple[_Running, int]]) -> int:
         size = min(left, request.wanted - request.done)
@@ -229,18 +239,16 @@ class _Engine:
     def _prompt_step(self) -> bool:
         """A batch of prompts where one waits and the decodes have had their turns; else none."""
         turns = self.scheduler.interval
-        decoding = any(each.decoding for each in self.running)
-        if turns and decoding and self.since_prompt < turns:
+        if turns and self.decodes and self.since_prompt < turns:
             return False
         left = self.scheduler.budget
         chunks: list[tuple[_Running, int]] = []
-        for each in self.running:
-            if not each.decoding and left > 0:
-                left -= self._take(each, left, chunks)
+        if len(self.decodes) < len(self.running):
+            for each in self.running:
+                if not each.decoding and left > 0:
+                    left -= self._take(each, left, chunks)
         while self.waiting and left > 0 and self._admits(self.waiting[0]):
-            request = self.waiting.popleft()
-            self.running.append(request)
-            left -= self._take(request, left, chunks)
+            left -= self._admit(left, chunks)
         if not chunks:
             return False
         self.since_prompt = 0
@@ -257,6 +265,7 @@ class _Engine:
         for request, size in chunks:
             request.done += size
             if request.decoding:
+                self.decodes.append(request)
                 self._token(request, 1.0)
                 if request.first is None:
                     request.first = self.now
@@ -265,7 +274,7 @@ class _Engine:
 
     def _decode_steps(self) -> None:
         """As many decode steps as pass before something else happens."""
-        decodes = [each for each in self.running if each.decoding]
+        decodes = self.decodes
         if not decodes:
             raise ChunkcalcError(
                 "a request waits for room that never comes", "replay", "raise the KV cache or the budget"
@@ -288,7 +297,7 @@ class _Engine:
         limit = self.scheduler.kv_tokens
         if limit is None or self.scheduler.reserve:
             return 1 << 30
-        return max(1, (limit - self._held()) // len(decodes))
+        return max(1, (limit - self.held) // len(decodes))
 
     def _average(self, first: float, decodes: list[_Running], count: int) -> float:
         """Mean time of so many decode steps: contexts grow by as much, and the time with them."""
@@ -308,21 +317,39 @@ class _Engine:
 
     def _pass(self, time: float, decodes: list[_Running], count: int) -> None:
         """Time goes by, and every decode yields its tokens."""
+        most, gaps, end = count * self.scheduler.accepted, self.out.gaps, self.now + time * count
+        whole, before, longest, bucket, alike = round(most), -1.0, 0.0, 0, 0
         for each in decodes:
-            tokens = min(count * self.scheduler.accepted, each.request.output - each.produced)
-            each.done += round(tokens)
-            each.produced += tokens
-            since = self.now + time - each.last
-            each.gap = max(each.gap, time, since)
-            self.out.gaps[round(since / GAP)] += 1
+            if each.last == before:  # as nearly all: their last token came in the same step
+                alike += 1
+            else:
+                if alike:
+                    gaps[bucket] += alike
+                before, alike = each.last, 1
+                since = self.now + time - before
+                longest, bucket = max(time, since), round(since / GAP)
+            left = each.request.output - each.produced
+            new = whole
+            if left < most:
+                each.produced += left
+                new = round(left)
+            else:
+                each.produced += most
+            each.done += new
+            if each.done > each.room:
+                self.held -= each.room
+                each.room = _blocks(each.done)
+                self.held += each.room
+            each.gap = longest if longest > each.gap else each.gap
+            each.last = end
+        if alike:
+            gaps[bucket] += alike
         if count > 1:
-            self.out.gaps[round(time / GAP)] += (count - 1) * len(decodes)
+            gaps[round(time / GAP)] += (count - 1) * len(decodes)
         self.out.steps += count
         self.out.busy_s += time * count
-        self.out.batch_seconds += sum(1 for each in self.running if each.decoding) * time * count
-        self.now += time * count
-        for each in decodes:
-            each.last = self.now
+        self.out.batch_seconds += len(self.decodes) * time * count
+        self.now = end
 
     def _token(self, request: _Running, tokens: float) -> None:
         request.produced += tokens
@@ -331,7 +358,7 @@ class _Engine:
         request.last = self.now
 
     def _finish(self) -> None:
-        done = [each for each in self.running if each.decoding and each.produced >= each.request.output - 1e-9]
+        done = [each for each in self.decodes if each.produced >= each.request.output - 1e-9]
         if not done:
             return
         overhead = self.scheduler.request_overhead
@@ -344,13 +371,19 @@ class _Engine:
                 each.last, each.preempted,
             )  # fmt: skip
             self.free += self.closed
-        self.running = [each for each in self.running if each not in done]
+            self.held -= each.room
+        ended = set(map(id, done))
+        self.running = [each for each in self.running if id(each) not in ended]
+        self.decodes = [each for each in self.decodes if id(each) not in ended]
 
     def _make_room(self) -> None:
         """Where the cache overflows, the request admitted last waits again, with all its tokens to process."""
         limit = self.scheduler.kv_tokens
-        while limit is not None and len(self.running) > 1 and self._held() > limit:
+        while limit is not None and len(self.running) > 1 and self.held > limit:
             last = self.running.pop()
+            self.held -= last.room
+            if last.decoding:
+                self.decodes.remove(last)
             last.wanted = last.request.prompt + int(last.produced)
             last.done = 0
             last.preempted += 1
