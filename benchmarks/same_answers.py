@@ -26,7 +26,7 @@ MODELS = (
     "llama-3.1-8b", "llama-3.1-70b", "qwen3-32b", "Qwen/Qwen3-30B-A3B", "gpt-oss-120b", "deepseek-v3", "gemma-3-27b",
     "mistral-7b", "qwen3-8b",
 )  # fmt: skip
-GPUS = ("h100-sxm", "h200-sxm", "b200", "a100-sxm-80gb", "l40s", "mi300x", "l4", "rtx-pro-6000")
+GPUS = ("h100-sxm", "h200-sxm", "b200", "a100-sxm4-80gb", "l40s", "mi300x", "l4", "rtx-pro-6000")
 ENGINES = ("vllm", "vllm", "vllm", "sglang", "trtllm")
 
 
@@ -154,7 +154,7 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from differences(one, other, f"{where}[{index}]")
     elif isinstance(before, float | int) and isinstance(after, float | int) and not isinstance(before, bool):
-        if not math.isclose(before, after, rel_tol=CLOSE, abs_tol=1e-15):
+        if not math.isclose(before, after, rel_tol=CLOSE, abs_tol=1e-12):
             yield f"{where}: {before!r} -> {after!r}"
     elif before != after:
         yield f"{where}: {str(before)[:150]!r} -> {str(after)[:150]!r}"

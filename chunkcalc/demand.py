@@ -14,10 +14,11 @@ from functools import cache
 from chunkcalc import search
 from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
 from chunkcalc.case import Case, decode_tokens
+from chunkcalc.disaggregation import prefill_certificate
 from chunkcalc.lengths import variation
 from chunkcalc.load import Queueing
 from chunkcalc.outlook import LARGEST_DEFAULT_BUDGET, Outlook, outlook
-from chunkcalc.queueing import wait_error, waited_error
+from chunkcalc.queueing import LARGEST_ERROR, wait_error, waited_error
 from chunkcalc.record import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.step import StepTimer
@@ -306,9 +307,26 @@ def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | Non
     case : the case
     timer : of its deployment
     """
+    if _beyond_bands(outlook(case.deployment, replace(case.workload, batch=1), case.slo, timer)):
+        return None
     demand = Demand(case, timer, thorough=False)
     given = demand.given()
     settled = demand.best() if given is None else demand.at(given)
     if settled is None or settled.status == FAILS:
         return None
     return demand.answer(settled, judge(settled.view, settled.chunk))
+
+
+def _beyond_bands(lone: Outlook) -> bool:
+    """Whether a lone request misses a limit by more than its error band, however much of it is waiting."""
+    slo, step = lone.slo, lone.expected.decode_step
+    if slo.ttft is not None:
+        widest = replace(slo, ttft=slo.ttft * (1 + max(LARGEST_ERROR, lone.band("ttft"))))
+        if prefill_certificate(lone, lone.expected, widest):
+            return True
+    if lone.workload.output == 1:
+        return False
+    limits = [(slo.itl, lone.band("itl"))]
+    if slo.tpot is not None and slo.tpot_basis == "step":
+        limits.append((slo.tpot * lone.expected.accepted, lone.band("tpot")))
+    return any(limit is not None and step > limit * (1 + band) for limit, band in limits)
