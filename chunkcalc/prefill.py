@@ -155,6 +155,8 @@ class Prefill:
         -------
         time [s]
         """
+        if not isinstance(c, int):  # arrays cannot be remembered
+            return self.step(*self.longest(c))
         found = self._longest.get(c)
         if found is None:
             found = self._longest[c] = self.step(*self.longest(c))

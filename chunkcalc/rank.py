@@ -17,6 +17,7 @@ from chunkcalc.queueing import FULL, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.step import StepTimer
+from chunkcalc.steptimes import StepTimes
 
 SHARING = 1.5  # prompts per step from which they share steps
 # While prompts queue, decodes pile up, and their steps hold the queue longer: what the mean batch does
@@ -91,6 +92,7 @@ class Rank:
         self.tokens = workload.prompt - self.cached
         self.context = float(workload.context)
         self.answer = max(1, workload.output - 1)
+        self._within = Within(timer.expected, budget if self.mixed else None, 1 + workload.draft_tokens)
 
     def pace(self, rate: float, b: float, seen: float, cv: float, *, closed: bool = False) -> Pace | None:
         """The rank with b decodes; None where its prefill has no steady state.
@@ -124,19 +126,25 @@ class Rank:
         self, rate: float, c: int, b: float, beside: float, seen: float, own: float, cv: float, closed: bool
     ) -> Pace | None:
         """A prompt takes one or several steps of its own."""
-        step = self.timer.expected
-        prefill = Prefill(step, self.tokens, self.cached, beside, self.context, self.stages)
-        held = Prefill(Within(self), self.tokens, self.cached, seen if self.mixed else 0.0, self.context, self.stages)
-        count = prefill.count(c)
+        expected, within, s = self.timer.expected, self._within, self.context
         full, left = divmod(self.tokens, c)
-        # What is left of the last step's room goes to the next prompt.
-        last = self._time(c, self.cached + full * c, beside) * left / c if left and full else 0.0
-        hold = (prefill.first(c, full) + last if full else prefill.total(c)) / self.stages
+        starts = range(self.cached, self.cached + full * c, c)
+        if full:  # what is left of the last step's room goes to the next prompt
+            last = self._time(c, self.cached + full * c, beside) * left / c if left else 0.0
+            hold = (sum(expected.row(c, starts, beside, s)) + last) / self.stages
+        else:
+            hold = self._time(self.tokens, self.cached, beside) / self.stages
+        count = full + (left > 0)
         rho = rate * hold
         if rho >= FULL and not closed:
             return None
         # TPOT = t + rate * added * TPOT: as many prompts arrive per token as its time lets.
-        added = max(0.0, held.occupancy(c) - count * own / self.stages) if self.mixed else hold
+        added = hold
+        if self.mixed:
+            done = (count - 1) * c
+            held = sum(within.row(c, starts[: count - 1], seen, s))
+            held += within(self.tokens - done, self.cached + done, seen, s)
+            added = max(0.0, (held - count * own) / self.stages)
         if closed:  # as many prompts come as the others finish
             tpot = own / self.accepted + seen / self.answer * added
         else:
@@ -146,8 +154,11 @@ class Rank:
             wait = 0.0 if closed else mean_wait(rate, hold, 1.0, math.hypot(cv, self.C))
             if self.mixed and not closed:
                 wait *= 1 + FEEDBACK * min(FARTHEST, rho / (1 - rho)) ** 2
+            prefill = Prefill(expected, self.tokens, self.cached, beside, s, self.stages)
             total, alone, idle = prefill.total(c), self._alone(b), 1 - min(1.0, rho)
-            longest = held.longest_step(min(c, self.tokens)) if self.mixed else total + own
+            longest = total + own
+            if self.mixed:
+                longest = Prefill(within, self.tokens, self.cached, seen, s).longest_step(min(c, self.tokens))
             return State(
                 tpot=tpot, ttft=wait + total + idle * alone / 2 + self.overhead, wait=wait, hold=hold,
                 utilisation=rho, step=longest, decode_step=own, chunk=c,
@@ -214,23 +225,34 @@ class Within:
 
     Parameters
     ----------
-    rank : whose budget it is
+    expected : times of steps
+    budget : of a step; None where prompts go first [token]
+    slots : tokens of the budget that a decode takes [token]
     """
 
-    def __init__(self, rank: Rank) -> None:
-        self.rank, self.expected = rank, rank.timer.expected
+    def __init__(self, expected: StepTimes, budget: int | None, slots: int) -> None:
+        self.expected, self.budget, self.slots = expected, budget, slots
 
     def __call__(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
-        """Time of a step, as of `StepTimes`."""
+        """Time of a step.
+
+        Parameters
+        ----------
+        c, p, b, s, prompts : as of `StepTimes`
+        """
         return self.expected(self._fitting(c, b), p, b, s, prompts)
 
     def row(self, c: float, starts: range, b: float, s: float) -> list[float]:
-        """Times of a row of steps, as of `StepTimes`."""
+        """Times of a row of steps.
+
+        Parameters
+        ----------
+        c, starts, b, s : as of `StepTimes`
+        """
         return self.expected.row(self._fitting(c, b), starts, b, s)
 
     def _fitting(self, c: float, b: float) -> float:
-        rank = self.rank
-        return min(c, max(1.0, rank.budget - b * (1 + rank.workload.draft_tokens))) if rank.mixed else c
+        return c if self.budget is None else min(c, max(1.0, self.budget - b * self.slots))
 
 
 def _chain(rate: float, idle: float, first: float, more: float, *, mixed: bool) -> tuple[float, float]:

@@ -111,7 +111,8 @@ def test_noise_that_no_constant_explains_changes_nothing():
     assert not calibrate(rows_of(runs), BASE).choice
 
 
-@settings(max_examples=8, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=8)
 @given(st.floats(20e-6, 300e-6), st.floats(20e-3, 0.2))
 def test_a_calibration_predicts_rows_that_it_has_not_seen(decode_layer, request):
     values = {"decode_layer": decode_layer, "request": request}

@@ -30,6 +30,7 @@ def write_docs():
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_worked_answers_are_what_the_commands_print(path):
     module, text = write_docs(), path.read_text()
@@ -74,6 +75,7 @@ def shown(path):
     return [line for line in SHELL.findall(path.read_text()) if not line.endswith("\\")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_command_in_a_block_runs(path, place):
     deployment = (place / "deploy" / "llama-8b.yaml").read_text()

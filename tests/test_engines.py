@@ -328,7 +328,7 @@ VERSIONS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_reading_the_flags_of_an_answer_gives_the_answer(data):
     engine = data.draw(st.sampled_from(sorted(VERSIONS)))
@@ -388,9 +388,20 @@ COMMON = ["chunked-prefill-size", "max-running-requests", "enable-mixed-chunk", 
 WORDS = ["1", "-1", "8", "2048", "0.5", "x", "a,b", "8k", "true"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_grammar_agrees_with_argparse(data):
+    grammar_agrees_with_argparse(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(data=st.data())
+def test_the_grammar_agrees_with_argparse_on_many_lines(data):
+    grammar_agrees_with_argparse(data)
+
+
+def grammar_agrees_with_argparse(data):
     found = table("sglang")
     rules = sglang_grammar(found)
     words = []

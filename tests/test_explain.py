@@ -75,7 +75,7 @@ def test_waiting_under_a_load_is_a_term():
     assert sum(term.ttft or 0.0 for term in every) == pytest.approx(found.expected.ttft_s, rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(c=st.integers(1, 9000), p=st.integers(0, 20_000), b=st.integers(1, 200), s=st.integers(1, 30_000))
 def test_readings_of_any_step_end_at_the_expected_one(c, p, b, s):
     case = solve(**QUESTIONS["dense"]).case

@@ -107,7 +107,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_yaml_reads_as_the_library_reads_it(value):
     text = yaml.safe_dump({"root": value}, allow_unicode=True)
     roots, problem = documents(text)
@@ -181,7 +181,7 @@ WORD = st.text(string.ascii_letters + string.digits + " '\"$\\#;|&=-_./", min_si
 
 
 @given(st.lists(WORD, min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_quoted_words_survive(words):
     script = "vllm " + " ".join(shlex.quote(word) for word in words)
     assert by_us(script) == [words]

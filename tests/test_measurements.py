@@ -307,7 +307,7 @@ NAMES = sorted(FILES)
 EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.text(max_size=6)), min_size=1, max_size=8)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(NAMES), EDITS, st.sampled_from([None, "s", "ms", "us"]), st.booleans())
 def test_edited_files_raise_nothing_but_the_one_error(name, edits, unit, options):
     content = FILES[name]
@@ -329,7 +329,7 @@ CELLS = st.one_of(st.text(max_size=8), st.floats().map(repr), st.integers().map(
                   st.sampled_from(["", "nan", "-1", "0", "1e999", "1_0", "٣", "on", "1e-320"]))  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([SERVING, WIDE, STEPS, TRACES]), st.data())
 def test_any_cells_give_records_or_reasons(table, data):
     rows = list(csv.DictReader(io.StringIO(table)))
@@ -365,7 +365,7 @@ def mutated(node, draw):
     return draw(VALUES)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(sorted(DOCUMENTS)), st.data())
 def test_any_values_in_a_result_give_records_or_reasons(name, data):
     document = DOCUMENTS[name]

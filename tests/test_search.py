@@ -105,9 +105,20 @@ LIMITS_PER_CASE = 20
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking a search takes minutes
 
 
-@settings(max_examples=120, deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=15, phases=NO_SHRINKING)
+@given(CASES, st.randoms(use_true_random=False))
+def test_the_window_equals_brute_force(longest_900, question, rng):
+    window_equals_brute_force(question, rng)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, phases=NO_SHRINKING)
 @given(CASES, st.randoms(use_true_random=False))
 def test_the_window_equals_brute_force_on_thousands_of_random_limits(longest_900, question, rng):
+    window_equals_brute_force(question, rng)
+
+
+def window_equals_brute_force(question, rng):
     """The limits are drawn around what the deployment really does, so that they bind."""
     case = case_of(question)
     if case is None:
@@ -143,7 +154,7 @@ def longest_900():
     patch.undo()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CASES, st.floats(0.8, 3.0), st.floats(0.8, 3.0))
 def test_the_recommended_chunk_has_the_largest_headroom(longest_900, question, first, second):
     case = case_of(question)

@@ -42,7 +42,7 @@ def case_of(**deployment):
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=IDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_a_step_of_a_grid_is_the_step_of_its_point(deployment, data):
     timer = StepTimer(case_of(**deployment).deployment)

@@ -110,7 +110,7 @@ def test_sympy_finds_the_inverse_that_the_code_computes(key):
         assert any(sympy.simplify(side - solution) == 0 for solution in found), side
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     model=st.sampled_from(DENSE_FULL), gpu=st.sampled_from(("h100-sxm", "a100-sxm4-80gb", "b200")),
     prompt=st.integers(100, 30_000), batch=st.integers(1, 200), tpot=st.floats(0.002, 0.3),
@@ -126,7 +126,7 @@ def test_the_textbook_inverse_is_where_the_bisection_ends(model, gpu, prompt, ba
     assert found == (min(1_000_000, math.floor(real)) if holds else None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     model=st.sampled_from(DENSE_FULL), gpu=st.sampled_from(("h100-sxm", "a100-sxm4-80gb", "b200", "l40s")),
     tp=st.sampled_from((1, 2, 8)), prompt=st.integers(2000, 30_000), batch=st.integers(1, 200),
