@@ -8,30 +8,50 @@ dozen times faster than building and timing the kernels anew.
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 OFTEN = 8  # values after which a formula is worth compiling
 MOST_VALUES = 20_000  # that are remembered of a formula
 DEEPEST = 40  # brackets of a line: CPython allows 200 within each other
-NAME = re.compile(r"\b[_x]\d+\b")  # of an argument or a value in an expression
 
 
 class Traced:
-    """A value that is not known yet: the name under which its tape has it.
+    """A value that is not known yet.
 
     Parameters
     ----------
-    tape : expression -> name, in the order in which they were first needed
-    name : of this value
+    tape : every expression, as text, and its value, in the order in which they were first needed
+    name : of this one
+    parts : of its expression: texts and values
+    loop : whether it depends on the argument that is a sequence
     """
 
-    __slots__ = ("name", "tape")
+    __slots__ = ("alike", "depth", "loop", "name", "parts", "tape", "uses")
 
-    def __init__(self, tape: dict[str, str], name: str) -> None:
-        self.tape, self.name = tape, name
+    def __init__(self, tape: dict[str, Traced], name: str, parts: tuple[Any, ...] = (), loop: bool = False) -> None:
+        self.tape, self.name, self.parts, self.loop = tape, name, parts, loop
+        self.uses, self.alike, self.depth = 0, True, 0
+        used = [part for part in parts if not isinstance(part, str)]
+        for part in used:
+            part.uses += 1
+            self.loop = self.loop or part.loop
+            self.depth = max(self.depth, part.depth + 1)
+        for part in used:
+            part.alike = part.loop == self.loop
+
+    @property
+    def nested(self) -> bool:
+        """Whether its expression stands where it is used: once, by a value that is computed as often."""
+        return self.uses == 1 and self.alike and self.depth < DEEPEST
+
+    def line(self) -> str:
+        """Its expression."""
+        return "".join([part if isinstance(part, str) else part.shown() for part in self.parts])
+
+    def shown(self) -> str:
+        """How it stands in an expression."""
+        return f"({self.line()})" if self.parts and self.nested else self.name
 
     def __bool__(self) -> bool:
         raise TypeError("a formula may not branch on a value: use ops.where")
@@ -67,7 +87,7 @@ class Traced:
         return _binary(other, "**", self)
 
     def __neg__(self) -> Traced:
-        return _new(self.tape, f"-{self.name}")
+        return _new("-", self)
 
     def __lt__(self, other: Any) -> Traced:
         return _binary(self, "<", other)
@@ -86,21 +106,22 @@ def _is(value: Any, number: int) -> bool:
     return not isinstance(value, Traced) and bool(value == number)
 
 
-def _named(value: Any) -> str:
-    """A value as it stands in an expression; numbers as floats, which add and multiply faster among themselves."""
-    return value.name if isinstance(value, Traced) else f"{float(value)!r}" if value >= 0 else f"({float(value)!r})"
+def _part(value: Any) -> Any:
+    """A value as a part of an expression; numbers as floats, which add and multiply faster among themselves."""
+    return value if isinstance(value, Traced) else f"{float(value)!r}" if value >= 0 else f"({float(value)!r})"
 
 
-def _tape(*values: Any) -> dict[str, str]:
-    return next(value.tape for value in values if isinstance(value, Traced))
-
-
-def _new(tape: dict[str, str], expression: str) -> Traced:
-    return Traced(tape, tape.setdefault(expression, f"_{len(tape)}"))
+def _new(*parts: Any) -> Traced:
+    tape: dict[str, Traced] = next(part.tape for part in parts if not isinstance(part, str))
+    text = "".join([part if isinstance(part, str) else part.name for part in parts])
+    found = tape.get(text)
+    if found is None:
+        found = tape[text] = Traced(tape, f"_{len(tape)}", parts)
+    return found
 
 
 def _binary(x: Any, sign: str, y: Any) -> Traced:
-    return _new(_tape(x, y), f"{_named(x)}{sign}{_named(y)}")
+    return _new(_part(x), sign, _part(y))
 
 
 # What `ops` asks of a library of symbols.
@@ -108,30 +129,30 @@ def _binary(x: Any, sign: str, y: Any) -> Traced:
 
 def Max(x: Any, y: Any) -> Traced:  # noqa: N802
     """The larger of two."""
-    one, other = _named(x), _named(y)
-    return _new(_tape(x, y), f"{one} if {one}>={other} else {other}")
+    one, other = _part(x), _part(y)
+    return _new(one, " if ", one, ">=", other, " else ", other)
 
 
 def Min(x: Any, y: Any) -> Traced:  # noqa: N802
     """The smaller of two."""
-    one, other = _named(x), _named(y)
-    return _new(_tape(x, y), f"{one} if {one}<={other} else {other}")
+    one, other = _part(x), _part(y)
+    return _new(one, " if ", one, "<=", other, " else ", other)
 
 
 def ceiling(x: Traced) -> Traced:
     """The smallest integer not below a value."""
-    return _new(x.tape, f"ceil({x.name})")
+    return _new("ceil(", x, ")")
 
 
 def floor(x: Traced) -> Traced:
     """The largest integer not above a value."""
-    return _new(x.tape, f"floor({x.name})")
+    return _new("floor(", x, ")")
 
 
 def Piecewise(first: tuple[Any, Any], rest: tuple[Any, Any]) -> Traced:  # noqa: N802
     """One value where a condition holds, another elsewhere."""
     (one, condition), (other, _) = first, rest
-    return _new(_tape(one, condition, other), f"{_named(one)} if {_named(condition)} else {_named(other)}")
+    return _new(_part(one), " if ", _part(condition), " else ", _part(other))
 
 
 def qsum(x: Any, y: Any, q: float) -> Any:
@@ -139,8 +160,7 @@ def qsum(x: Any, y: Any, q: float) -> Any:
     if _is(x, 0) or _is(y, 0):
         return y if _is(x, 0) else x
     large, small = Max(x, y), Min(x, y)
-    norm = f"{large.name}*(1.0+({small.name}/{large.name})**{q!r})**{1.0 / q!r}"
-    return _new(large.tape, f"{norm} if {large.name}>0 else 0.0")
+    return _new(large, "*(1.0+(", small, "/", large, f")**{q!r})**{1.0 / q!r} if ", large, ">0 else 0.0")
 
 
 def compiled(formula: Callable[..., Any], count: int, over: int | None = None) -> Callable[..., Any]:
@@ -163,58 +183,29 @@ def compiled(formula: Callable[..., Any], count: int, over: int | None = None) -
     >>> compiled(lambda x, y: x * x + 2.5 * y, 2, over=1)(3.0, [2.0, 4.0])
     [14.0, 19.0]
     """
-    tape: dict[str, str] = {}
-    names = [f"x{index}" for index in range(count)]
-    result = formula(*(Traced(tape, name) for name in names))
-    value = f"({','.join(map(_named, result))})" if isinstance(result, tuple) else _named(result)
-    lines = {name: expression for expression, name in tape.items()}
-    inside = _following(lines, names[over]) if over is not None else set()
-    loop, value = _nested({name: line for name, line in lines.items() if name in inside}, value)
-    before = {name: line for name, line in lines.items() if name not in inside}
-    head = f"def run({','.join(names)}):"
+    tape: dict[str, Traced] = {}
+    arguments = [Traced(tape, f"x{index}", loop=index == over) for index in range(count)]
+    result = formula(*arguments)
+    several = isinstance(result, tuple)
+    parts = [_part(value) for value in (result if several else (result,))]
+    for part in parts:
+        if isinstance(part, Traced):
+            part.uses += 2  # it keeps its name
+    given = ",".join([part if isinstance(part, str) else part.name for part in parts])
+    given = f"({given})" if several else given
+    kept = [value for value in tape.values() if not value.nested]
+    text = [f"def run({','.join(each.name for each in arguments)}):"]
+    text += [f" {value.name}={value.line()}" for value in kept if not value.loop]
     if over is None:
-        before, value = _nested(before, value)
-        text = [head, *_assigned(before), f" return {value}"]
+        text.append(f" return {given}")
     else:
-        before, _ = _nested(before, " ".join((*loop.values(), value)), kept=True)
-        each = f" for {names[over]} in {names[over]}:"
-        every = [each, *_assigned(loop, "  "), f"  out.append({value})"]
-        text = [head, *_assigned(before), " out=[]", *every, " return out"]
+        item = arguments[over].name
+        loop = [f"  {value.name}={value.line()}" for value in kept if value.loop]
+        text += [" out=[]", f" for {item} in {item}:", *loop, f"  out.append({given})", " return out"]
     room: dict[str, Any] = {"ceil": math.ceil, "floor": math.floor, "inf": math.inf}
-    exec("\n".join(text), room)
+    exec("\n".join(text), room)  # lines written above, of numbers and names
     run: Callable[..., Any] = room["run"]
     return run
-
-
-def _following(lines: dict[str, str], argument: str) -> set[str]:
-    """The names of a tape whose values depend on an argument."""
-    found = {argument}
-    for name, line in lines.items():
-        if not found.isdisjoint(NAME.findall(line)):
-            found.add(name)
-    return found - {argument}
-
-
-def _nested(lines: dict[str, str], end: str, *, kept: bool = False) -> tuple[dict[str, str], str]:
-    """The same lines and what follows them, each value that is used once in its place; those of `end` where `kept`."""
-    uses = Counter(name for line in (*lines.values(), *([end] * (2 if kept else 1))) for name in NAME.findall(line))
-    moved: dict[str, str] = {}
-    out: dict[str, str] = {}
-
-    def filled(line: str) -> str:
-        return NAME.sub(lambda match: moved.get(match[0], match[0]), line)
-
-    for name, line in lines.items():
-        whole = filled(line)
-        if uses[name] == 1 and whole.count("(") < DEEPEST:
-            moved[name] = f"({whole})"
-        else:
-            out[name] = whole
-    return out, filled(end)
-
-
-def _assigned(lines: dict[str, str], indent: str = " ") -> list[str]:
-    return [f"{indent}{name}={line}" for name, line in lines.items()]
 
 
 class Remembered:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from chunkcalc.answer import FEASIBLE
 from chunkcalc.disaggregation import KV_LINK
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.progress import Progress, silent
 from chunkcalc.question import Question
 from chunkcalc.record import dataclass
 from chunkcalc.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated
 
 LOOSER = 1.5  # times a limit, to see what it would save
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Fleet:
 
 def fleet(
     question: Question, gpus: Sequence[tuple[str, float | None]] = (), max_gpus: int | None = None,
-    kv_link: float = KV_LINK, progress: Progress = lambda _: None,
+    kv_link: float = KV_LINK, progress: Progress = silent,
 ) -> Fleet:  # fmt: skip
     """Every shape that carries a rate within the limits.
 
@@ -49,7 +49,7 @@ def fleet(
     gpus : names and prices per GPU and hour; empty for the question's GPU
     max_gpus : shapes with more are left out, and said to be
     kv_link : bandwidth between prefill and decode units [byte/s]
-    progress : told what is looked at
+    progress : told how far it is
 
     Raises
     ------
@@ -61,15 +61,19 @@ def fleet(
         raise ChunkcalcError("needs a limit", "--ttft", "give --ttft, --tpot or both")
     shapes: list[Shape] = []
     left_out: list[str] = []
-    for name, price in gpus or [(str(question.gpu), None)]:
-        units = list(every_unit(replace(question, gpu=name), price, left_out, progress))
-        found = [(unit, unit.colocated()) for unit in units]
-        for unit, shape in found:
+    named = gpus or [(str(question.gpu), None)]
+    whole = len(named) + 1  # the last part: what would change the choice
+    for index, (name, price) in enumerate(named):
+        units = list(every_unit(replace(question, gpu=name), price, left_out))
+        for done, unit in enumerate(units):
+            progress(index + done / (len(units) + 1), whole)
+            shape = unit.colocated()
             if shape is None:
                 left_out.append(f"{name} {unit.degrees}: a lone request already misses the limits")
-        shapes += [shape for _, shape in found if shape is not None]
-        progress(f"{name}: prefill and decode apart")
+            else:
+                shapes.append(shape)
         shapes += separated(units, question.rate, kv_link)
+    progress(whole - 1, whole)
     shapes.sort(key=lambda shape: shape.order)
     kept = [shape for shape in shapes if max_gpus is None or shape.gpus <= max_gpus]
     if len(kept) < len(shapes):
@@ -78,11 +82,11 @@ def fleet(
     chosen = next((shape for shape in kept if shape.status == FEASIBLE), kept[0] if kept else None)
     return Fleet(
         question=question, rate=question.rate, shapes=tuple(kept), chosen=chosen,
-        reasons=tuple(_reasons(question, kept, chosen, progress)), left_out=tuple(left_out), kv_link=kv_link,
+        reasons=tuple(_reasons(question, kept, chosen)), left_out=tuple(left_out), kv_link=kv_link,
     )  # fmt: skip
 
 
-def _reasons(question: Question, shapes: Sequence[Shape], chosen: Shape | None, progress: Progress) -> Iterator[str]:
+def _reasons(question: Question, shapes: Sequence[Shape], chosen: Shape | None) -> Iterator[str]:
     if chosen is None:
         return
     together = next((shape for shape in shapes if shape.kind == COLOCATED and shape.status == chosen.status), None)
@@ -102,10 +106,10 @@ def _reasons(question: Question, shapes: Sequence[Shape], chosen: Shape | None, 
     cheaper = next((shape for shape in shapes if shape.order < chosen.order and shape.status != FEASIBLE), None)
     if cheaper is not None and chosen.status == FEASIBLE:
         yield f"{cheaper.gpus} GPUs ({describe(cheaper)}) may do: the limits lie inside the error band; measure"
-    yield from _changes(question, chosen, progress)
+    yield from _changes(question, chosen)
 
 
-def _changes(question: Question, chosen: Shape, progress: Progress) -> Iterator[str]:
+def _changes(question: Question, chosen: Shape) -> Iterator[str]:
     """What would save GPUs in the chosen colocated shape."""
     if chosen.kind != COLOCATED:
         return
@@ -117,7 +121,6 @@ def _changes(question: Question, chosen: Shape, progress: Progress) -> Iterator[
         tried.append(("a TPOT limit half as long again", {"tpot": LOOSER * question.tpot}))
     tried += [("fp8 weights", {"weights": "fp8"}), ("fp8 KV cache", {"kv": "fp8"})]
     for words, change in tried:
-        progress(words)
         try:
             shape = Unit(replace(asked, **change)).colocated()
         except ChunkcalcError:

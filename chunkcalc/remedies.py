@@ -11,6 +11,7 @@ from chunkcalc.answer import FEASIBLE, MARGINAL, Answer, Load, Remedy
 from chunkcalc.catalog import gpus
 from chunkcalc.disaggregation import Disaggregation
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.progress import Progress, silent
 from chunkcalc.question import Question
 from chunkcalc.units import format_count
 
@@ -29,7 +30,7 @@ class Change(NamedTuple):
     replicas: int = 1
 
 
-def remedies(found: Answer, pools: Disaggregation | None, ask: Ask) -> tuple[Remedy, ...]:
+def remedies(found: Answer, pools: Disaggregation | None, ask: Ask, progress: Progress = silent) -> tuple[Remedy, ...]:
     """At most eight changes whose answer holds, fewest GPUs first; one alone where it is free.
 
     Parameters
@@ -37,6 +38,7 @@ def remedies(found: Answer, pools: Disaggregation | None, ask: Ask) -> tuple[Rem
     found : the answer without remedies
     pools : disaggregation that meets the limits, where there is one
     ask : answers a question whose limits hold
+    progress : told how many kinds of change were tried, of how many
     """
     question, settings = found.case.question, []
     for change in _settings(found):
@@ -46,8 +48,11 @@ def remedies(found: Answer, pools: Disaggregation | None, ask: Ask) -> tuple[Rem
         if remedy is not None and not found.holds:
             settings.append(remedy)
     out = [*settings, *_smaller_batch(found, ask)]
-    for family in _families(found):
+    families = list(_families(found))
+    for done, family in enumerate(families):
+        progress(done, len(families) + 1)
         out += _smallest(question, family, ask, found)
+    progress(len(families), len(families) + 1)
     if not out:
         out += _smallest(question, _combined(found), ask, found)
     if pools is not None:

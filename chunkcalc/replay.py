@@ -21,6 +21,7 @@ from chunkcalc.record import dataclass
 
 GRAIN = 32  # contexts and prefixes are timed in steps of so many tokens
 BLOCK = 16  # tokens of a KV block
+TOLD = 500  # requests between two words of how far it is
 GAP = 1e-4  # gaps between tokens are counted to this [s]
 
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
@@ -120,7 +121,10 @@ class Replay:
     gaps: Counter[int] = field(default_factory=Counter)
 
 
-def replay(requests: Iterable[Request], step: StepTime, scheduler: Scheduler, concurrency: int | None = None) -> Replay:
+def replay(
+    requests: Iterable[Request], step: StepTime, scheduler: Scheduler, concurrency: int | None = None,
+    progress: Callable[[int], None] = lambda left: None,
+) -> Replay:  # fmt: skip
     """Serve requests.
 
     Parameters
@@ -129,6 +133,7 @@ def replay(requests: Iterable[Request], step: StepTime, scheduler: Scheduler, co
     step : time of a step, step(c, p, b, s, prompts) [s]
     scheduler : how steps are composed
     concurrency : a closed loop: so many at once, each sent when one finishes; arrivals do not count
+    progress : told now and then how many requests are still to come
 
     Returns
     -------
@@ -141,7 +146,7 @@ def replay(requests: Iterable[Request], step: StepTime, scheduler: Scheduler, co
     listed = list(requests)
     if not listed:
         raise ChunkcalcError("there is no request", "replay", "give at least one")
-    return _Engine(listed, step, scheduler, concurrency).run()
+    return _Engine(listed, step, scheduler, concurrency).run(progress)
 
 
 class _Engine:
@@ -159,9 +164,15 @@ class _Engine:
         self.free = concurrency or 0
         self.times: dict[tuple[float, ...], float] = {}
 
-    def run(self) -> Replay:
-        """Until every request is finished or refused."""
+    def run(self, progress: Callable[[int], None]) -> Replay:
+        """Until every request is finished or refused.
+
+        Parameters
+        ----------
+        progress : told now and then how many requests are still to come
+        """
         self._arrive()
+        told = len(self.coming) + len(self.waiting)
         while self.coming or self.waiting or self.running:
             if not self.waiting and not self.running:
                 self.now = max(self.now, self.coming[0][1].arrival)
@@ -172,6 +183,10 @@ class _Engine:
             elif not self._prompt_step():
                 self._decode_steps()
             self._arrive()
+            left = len(self.coming) + len(self.waiting)
+            if told - left >= TOLD:
+                told = left
+                progress(left)
         self.out.duration_s = self.now - (0.0 if self.closed else self.out.served[0].request.arrival)
         return self.out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -130,9 +130,7 @@ def _at_rate(case: Case, rate: float) -> Case:
     return replace(case, question=replace(case.question, rate=rate))
 
 
-def every_unit(
-    question: Question, price: float | None, left_out: list[str], progress: Callable[[str], None]
-) -> Iterator[Unit]:
+def every_unit(question: Question, price: float | None, left_out: list[str]) -> Iterator[Unit]:
     """Every tensor parallel degree within a node; two and more stages where no node holds the model.
 
     Parameters
@@ -140,14 +138,12 @@ def every_unit(
     question : with the rate of the whole fleet; tp and pp do not count
     price : per GPU and hour; None where there is none
     left_out : gets the degrees that do not count, and why
-    progress : told what is looked at
     """
     node = resolve(replace(question, tp=1, pp=1, ep=1, attention_dp=1)).deployment.hardware.link.gpus_per_node
     degrees = [2**power for power in range(11) if 2**power <= max(1, node)]
     for pp in (1, 2, 4):
         fitting = 0
         for tp in degrees if pp == 1 else degrees[-1:]:
-            progress(f"{question.gpu}: tensor parallel {tp}")
             try:
                 unit = Unit(replace(question, tp=tp, pp=pp), price)
             except ChunkcalcError as error:

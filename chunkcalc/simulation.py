@@ -9,6 +9,7 @@ from chunkcalc.arrivals import Request
 from chunkcalc.capacity import capacity
 from chunkcalc.case import Case
 from chunkcalc.load import accepted_tokens, request_overhead
+from chunkcalc.progress import Progress, silent
 from chunkcalc.record import dataclass
 from chunkcalc.replay import GAP, Replay, Scheduler, Served, replay
 from chunkcalc.step import StepTimer, timer_for
@@ -95,7 +96,7 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
 
 def simulate(
     case: Case, requests: Iterable[Request], scheduler: Scheduler, timer: StepTimer | None = None,
-    concurrency: int | None = None,
+    concurrency: int | None = None, progress: Progress = silent,
 ) -> Simulation:  # fmt: skip
     """Serve requests by a deployment; its attention ranks take them in turn.
 
@@ -106,13 +107,20 @@ def simulate(
     scheduler : of each rank
     timer : of the deployment, to share what it remembers
     concurrency : users of a closed loop; None for the arrivals as they are
+    progress : told how many requests have begun, of how many
     """
     timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
     ranks, listed = case.deployment.parallelism.dp, list(requests)
     used = min(ranks, concurrency or ranks)
     shares = [listed[rank::used] for rank in range(used)]
     users = [None if concurrency is None else concurrency // used + (rank < concurrency % used) for rank in range(used)]
-    runs = [replay(share, timer.expected, scheduler, each) for share, each in zip(shares, users, strict=True) if share]
+    runs: list[Replay] = []
+    for share, each in zip(shares, users, strict=True):
+        before = sum(len(run.served) for run in runs)
+        end = before + len(share)
+        if share:
+            told = lambda left, end=end: progress(end - left, len(listed))  # noqa: E731
+            runs.append(replay(share, timer.expected, scheduler, each, told))
     return _together(runs, scheduler)
 
 

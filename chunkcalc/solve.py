@@ -14,6 +14,7 @@ from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.progress import Progress, silent
 from chunkcalc.question import Question
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
 from chunkcalc.remedies import remedies
@@ -60,7 +61,10 @@ def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
     return answer(asked, with_remedies=with_remedies)
 
 
-def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None) -> Answer:
+def answer(
+    question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None,
+    progress: Progress = silent,
+) -> Answer:  # fmt: skip
     """Answer a Question.
 
     Parameters
@@ -68,6 +72,7 @@ def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer |
     question : what is asked
     with_remedies : solve the changes that would help, where the limits do not hold
     timer : of the same deployment, to share what it remembers
+    progress : told how many changes were tried, of how many
     """
     case = resolve(question)
     timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
@@ -83,7 +88,7 @@ def answer(question: Question, *, with_remedies: bool = True, timer: StepTimer |
     found = _assemble(case, view, timer, verdict, given is not None, largest, load)
     if not with_remedies or found.verdict == "feasible":
         return found
-    return replace(found, looked_for_remedies=True, remedies=remedies(found, verdict.pools, holding_answer))
+    return replace(found, looked_for_remedies=True, remedies=remedies(found, verdict.pools, holding_answer, progress))
 
 
 def holding_answer(question: Question) -> Answer | None:

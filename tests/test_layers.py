@@ -17,7 +17,7 @@ ROOMS = {  # heavy libraries and the only files that may import them
     "matplotlib": {"plots/paper.py", "plots/region.py", "plots/states.py"},
     "yaml": {"engines/files.py", "manifests/nodes.py"},
     "pydantic": {"schema.py"},
-    "rich": {"report/text.py", "cli/score.py", "cli/calibrate.py", "cli/sweep.py"},
+    "rich": {"report/text.py", "cli/progress.py"},
     "typer": {
         "cli/main.py",
         "cli/options.py",

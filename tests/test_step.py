@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chunkcalc.records import Workload
@@ -37,6 +37,8 @@ def test_floor_is_below_expected_kernel_by_kernel(found, c, p, b, s):
 @settings(max_examples=300)
 @given(deployments(), CHUNK, CACHED, BATCH, CONTEXT, st.integers(0, 3), st.integers(1, 3000))
 def test_a_step_never_gets_faster_when_anything_grows(found, c, p, b, s, which, more):
+    blocks = any(getattr(group.attention, "chunk", None) for group in found.model.layers)
+    assume(which in (0, 2) or not blocks)  # a token that opens a new block sees nothing before it
     timer = StepTimer(found)
     start = [c, p, b, s]
     grown = [value + (more if index == which else 0) for index, value in enumerate(start)]

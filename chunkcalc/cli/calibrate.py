@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +13,7 @@ from chunkcalc import units
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName
 from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
+from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:  # what the other commands need none of
@@ -75,7 +75,7 @@ def calibrate(
         reason = f" ({left_out[0].reason})" if left_out else ""
         raise ChunkcalcError(f"no row can be used{reason}", "rows", "give runs with a fixed number of users")
     check(rows, base)
-    with _progress() as told:
+    with progress("fitting") as told:
         found = fit(rows, base, told)
     if found.choice:
         write_whole(out, report.profile(found, files, datetime.now(UTC).date().isoformat()), "--out")
@@ -132,17 +132,3 @@ def _read(
     if not runs:
         raise ChunkcalcError(f"no row can be read ({skipped[0].reason if skipped else 'none'})", "rows", "see --help")
     return runs, skipped
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal that says how far the fit is."""
-    if not sys.stderr.isatty():
-        yield lambda done, of: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - on a terminal only
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fitting", total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)

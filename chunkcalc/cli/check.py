@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +13,14 @@ import typer
 
 from chunkcalc.cli.options import OUTPUT
 from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, write_whole
+from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:
-    from chunkcalc.gate.check import Checked, Options, Report
+    from chunkcalc.gate.check import Options, Report
     from chunkcalc.gate.compare import Row
 
 MAX_STDIN = 16 * 2**20 + 1
-MANY = 200  # files from which progress is shown
 
 
 class FailOn(enum.StrEnum):
@@ -113,7 +112,8 @@ def check(
     if config is not None and not config.is_file():
         raise ChunkcalcError(f"'{config}' is not a file", "--config", "give a chunkcalc.toml")
     options = Options(paths=tuple(paths), root=_root(paths), settings=settings, config=config, waivers=not no_waivers)
-    report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), _progress)
+    with progress("checking") as told:
+        report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), told)
     rows = _changes(diff, options, report) if diff is not None else None
     report = _known(report, baseline, write_baseline)
     for name, path in wanted:
@@ -210,20 +210,6 @@ def _step_summary(text: str) -> None:
             file.write(text)
     except OSError as error:
         print(f"the step summary cannot be written ({error.strerror})", file=sys.stderr)
-
-
-def _progress(results: Iterable[Checked], count: int) -> Iterator[Checked]:
-    """A bar on a terminal, where there are many files."""
-    if count < MANY or not sys.stderr.isatty():
-        yield from results
-        return
-    step: Callable[[int], str] = lambda done: f"\rchecked {done:,} of {count:,} files"  # noqa: E731
-    for done, result in enumerate(results, 1):
-        if done % 20 == 0 or done == count:
-            sys.stderr.write(step(done))
-            sys.stderr.flush()
-        yield result
-    sys.stderr.write("\r" + " " * 60 + "\r")
 
 
 def rules(

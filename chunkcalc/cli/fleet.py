@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-
 import typer
 
 from chunkcalc import units
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given, parse_link
 from chunkcalc.cli.output import FAILS, HOLDS, show_json
+from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.question import Question
 
@@ -69,10 +67,8 @@ def fleet(
         **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
     transfer = units.parse_rate(kv_link, "B/s", "--kv-link")
-    try:
-        found = find(question, _priced(gpu, price or []), max_gpus, transfer, _progress())
-    finally:  # an error starts on a line of its own
-        _clear()
+    with progress("sizing") as told:
+        found = find(question, _priced(gpu, price or []), max_gpus, transfer, told)
     if as_json:
         show_json(report.json(found))
     else:
@@ -85,15 +81,3 @@ def _priced(gpus: list[str], prices: list[str]) -> list[tuple[str, float | None]
         raise ChunkcalcError(f"{len(prices)} prices for {len(gpus)} GPUs", "--price", "give one, or one for each --gpu")
     read: list[float | None] = [units.parse_number(price, "--price") for price in prices] or [None]
     return list(zip(gpus, read * len(gpus) if len(read) == 1 else read, strict=False))
-
-
-def _progress() -> Callable[[str], None]:
-    """What is being looked at, on a terminal only."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-    return lambda words: print(f"\r\x1b[K{words} ...", end="", file=sys.stderr, flush=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

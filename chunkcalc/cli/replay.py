@@ -13,6 +13,7 @@ from chunkcalc import units
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName, given, parse_link
 from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
+from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:  # what the other commands need none of
@@ -101,7 +102,9 @@ def replay(
     )  # fmt: skip
     case = resolve(question)
     tokens, most = _setting(case, gpu, model, budget, max_num_seqs)
-    found = simulate(case, listed, scheduler_for(case, tokens, most, whole=no_chunked_prefill), concurrency=users)
+    scheduler = scheduler_for(case, tokens, most, whole=no_chunked_prefill)
+    with progress("replaying") as told:
+        found = simulate(case, listed, scheduler, concurrency=users, progress=told)
     if per_request is not None:
         write_whole(per_request, report.per_request(found), "--per-request")
     if as_json:

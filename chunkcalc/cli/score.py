@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import typer
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, parse_link
 from chunkcalc.cli.output import HOLDS, show_json
+from chunkcalc.cli.progress import shown
 
 
 def score(
@@ -59,19 +59,3 @@ def score(
     else:
         print(report.text(scored, [file.name]))
     raise typer.Exit(HOLDS)
-
-
-def shown(items: Iterable[Any]) -> Iterator[Any]:
-    """The items, with a bar on a terminal that says how far they are.
-
-    Parameters
-    ----------
-    items : to go through
-    """
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    from rich.console import Console  # noqa: PLC0415 - on a terminal only
-    from rich.progress import track  # noqa: PLC0415
-
-    yield from track(list(items), "predicting", console=Console(stderr=True), transient=True)

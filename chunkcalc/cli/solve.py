@@ -8,6 +8,7 @@ from chunkcalc.answer import MARGINAL
 from chunkcalc.cli import options
 from chunkcalc.cli.options import LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, asked
 from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
+from chunkcalc.cli.progress import progress
 from chunkcalc.report import json, text
 from chunkcalc.solve import answer
 
@@ -79,7 +80,8 @@ def solve(
         percentile=percentile, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk,
         budget=budget,
     )  # fmt: skip
-    found = answer(question, with_remedies=not no_remedies)
+    with progress("looking for what would help") as told:
+        found = answer(question, with_remedies=not no_remedies, progress=told)
     if as_json:
         show_json(json.solve(found))
     else:

@@ -17,6 +17,7 @@ from chunkcalc.case import Case
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, EngineName, asked
 from chunkcalc.cli.output import HOLDS, show, show_json, whole_file
+from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.grids import parse_values
 
@@ -118,9 +119,16 @@ def sweep(
     rows: list[dict[str, Any]] = []
     swept: list[list[Point]] = []
     with _sink(out) as write:
-        with _progress(size) as told:
+        with progress("points") as told:
+            done = 0
+
+            def more(count: int) -> None:
+                nonlocal done
+                done += count
+                told(done, size)
+
             for case in cases:
-                swept.append(_swept(case, chunks, batches, contexts, write, told))
+                swept.append(_swept(case, chunks, batches, contexts, write, more))
                 strips += _strips(case, swept[-1])
                 if as_json:
                     rows += [report.record(report.keys_of(case), point) for point in swept[-1]]
@@ -217,17 +225,3 @@ def _sink(path: Path | None) -> Iterator[Callable[[dict[str, Any], Point], None]
         else:
             file.write(report.csv_rows([report.COLUMNS]))
             yield lambda keys, point: file.write(report.csv_rows([(*keys.values(), *point)])) and None
-
-
-@contextmanager
-def _progress(size: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("points", total=size)
-        yield lambda done: progress.advance(task, done)

@@ -26,6 +26,7 @@ from chunkcalc.gate.waivers import Waiver, annotated, apply, complaints, configu
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.process import Process
 from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
+from chunkcalc.progress import Progress, silent
 from chunkcalc.record import dataclass
 
 PARALLEL_FROM = 64  # files from which a second process is worth its start
@@ -33,7 +34,6 @@ MOST_WORKERS = 8
 MOST_FILES = 100_000
 FailOn = Literal["error", "warning", "never"]
 Unknown = Literal["warn", "fail", "ignore"]
-Progress = Callable[[Iterable["Checked"], int], Iterable["Checked"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +99,14 @@ class Report:
         return any(finding.level in counted for finding in self.counting())
 
 
-def check(options: Options, stdin: Callable[[], bytes], progress: Progress | None = None) -> Report:
+def check(options: Options, stdin: Callable[[], bytes], progress: Progress = silent) -> Report:
     """Check files.
 
     Parameters
     ----------
     options : what to check
     stdin : reads the standard input, where `-` is among the paths
-    progress : wraps the results of many files, to show how far they are
+    progress : told how many files are checked, of how many
 
     Raises
     ------
@@ -132,7 +132,7 @@ class _Job(NamedTuple):
     options: Options
 
 
-def _run(jobs: Sequence[_Job], data: bytes, progress: Progress | None) -> list[Checked]:
+def _run(jobs: Sequence[_Job], data: bytes, progress: Progress) -> list[Checked]:
     def each() -> Iterable[Checked]:
         cores = min(MOST_WORKERS, os.cpu_count() or 1)
         many = [job for job in jobs if job.path != STDIN]
@@ -144,7 +144,11 @@ def _run(jobs: Sequence[_Job], data: bytes, progress: Progress | None) -> list[C
         with ProcessPoolExecutor(cores) as pool:
             yield from pool.map(_file, jobs, chunksize=max(1, min(32, len(jobs) // (4 * cores))))
 
-    return list(progress(each(), len(jobs)) if progress is not None else each())
+    found = []
+    for result in each():
+        found.append(result)
+        progress(len(found), len(jobs))
+    return found
 
 
 def _file(job: _Job) -> Checked:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.progress import Progress, silent
 from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.scoring.constants import CHOICES, key
@@ -69,9 +70,7 @@ class Calibrated:
         return {name: each.value for name, each in self.constants.items() if self.choice and each.moved}
 
 
-def calibrate(
-    rows: Sequence[Usable], base: Hardware, progress: Callable[[int, int], None] = lambda done, of: None
-) -> Calibrated:
+def calibrate(rows: Sequence[Usable], base: Hardware, progress: Progress = silent) -> Calibrated:
     """Fit a GPU's constants to runs.
 
     Parameters
@@ -111,7 +110,7 @@ def calibrate(
     )  # fmt: skip
 
 
-def _chosen(of: Sample, progress: Callable[[int, int], None]) -> tuple[str, tuple[str, ...], Array]:
+def _chosen(of: Sample, progress: Progress) -> tuple[str, tuple[str, ...], Array]:
     """The choice of constants that predicts held-out rows best without harm, and their errors."""
     done, total = 0, parts(of) * len(CHOICES)
 
