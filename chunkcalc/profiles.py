@@ -192,7 +192,9 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
             efficiency[f"decode_attention.{kv}"],
             efficiency[f"unified_attention.{kv}"],
         )
-        efficiency[f"unified_attention.{kv}"] = unified._replace(memory=decode.memory, latency=decode.latency)
+        # What does not depend on the joint call is that of the separate one, so that a prompt token makes no step faster.
+        own = {"memory": decode.memory, "latency": decode.latency, "activations": decode.activations}
+        efficiency[f"unified_attention.{kv}"] = unified._replace(**own)
     fields["aliases"] = tuple(data.get("aliases", ()))
     fields["tile_penalty"] = {
         dtype: {int(m): ratio for m, ratio in row.items()} for dtype, row in data.get("tile_penalty", {}).items()
