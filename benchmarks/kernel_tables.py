@@ -18,9 +18,9 @@ import numpy as np
 
 from chunkcalc.catalog import load_hardware, load_model
 from chunkcalc.engines import ENGINES
-from chunkcalc.precision import precision_for
+from chunkcalc.precision import peak, precision_for
 from chunkcalc.records import Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Parallelism
-from chunkcalc.roofline import peak, seconds
+from chunkcalc.roofline import seconds
 from chunkcalc.work import elementwise, gqa
 from chunkcalc.work.gemm import gemm
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from chunkcalc import roofline
 from chunkcalc.answer import Answer
 from chunkcalc.outlook import outlook
+from chunkcalc.precision import peak
 from chunkcalc.records import Hardware, Kernel
 from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.textbook import ClosedForms
@@ -89,7 +90,7 @@ def _compute(kernel: Kernel, hardware: Hardware) -> float:
     """All launches' arithmetic at peak [s]."""
     rate = hardware.peak["bf16"]
     if kernel.form not in roofline.ATTENTION_FORMS:
-        rate = roofline.peak(hardware, kernel.dtype) or rate
+        rate = peak(hardware, kernel.dtype) or rate
     return float(kernel.launches * kernel.flops / rate)
 
 

@@ -16,7 +16,6 @@ from chunkcalc.records import (
     Part,
     Precision,
 )
-from chunkcalc.roofline import peak
 
 WEIGHT_ALIASES: Mapping[str, str] = {
     "fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "awq": "int4", "gptq": "int4", "w4a16": "int4",
@@ -26,6 +25,12 @@ KV_ALIASES: Mapping[str, str] = {
     "fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8",
 }  # fmt: skip
 
+# The arithmetic that runs a weight format: weight-only formats compute in 16 bit.
+COMPUTE_DTYPE = {
+    "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "int8", "int4": "bf16", "int4_g32": "bf16",
+    "mxfp4": "fp4", "nvfp4": "fp4",
+}  # fmt: skip
+WEIGHT_ONLY = frozenset(("int4", "int4_g32", "mxfp4"))
 # Formats that two kinds of checkpoints share a name for.
 FINER: Mapping[str, Format] = {"fp8": "fp8_block", "int4": "int4_g32"}
 
@@ -103,3 +108,21 @@ def check_arithmetic(precision: Precision, hardware: Hardware) -> None:
         "--weights",
         f"engines would keep the weights packed and compute in bf16, slower than stated; choose from {', '.join(able)}",
     )
+
+
+def peak(hardware: Hardware, dtype: str) -> float | None:
+    """Peak arithmetic for weights of a format; None where the GPU cannot compute in it.
+
+    Weight-only formats run at the 16-bit peak where the GPU has no 4-bit arithmetic.
+
+    Parameters
+    ----------
+    hardware : the GPU
+    dtype : weight format
+
+    Returns
+    -------
+    peak [FLOP/s]
+    """
+    own = hardware.peak.get(COMPUTE_DTYPE[dtype])
+    return hardware.peak["bf16"] if own is None and dtype in WEIGHT_ONLY else own

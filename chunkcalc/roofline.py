@@ -11,16 +11,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
+from chunkcalc.precision import WEIGHT_ONLY, peak
 from chunkcalc.records import Allreduce, Efficiency, Hardware, Kernel, Overheads
 
 CACHE_KEEPS = 0.5  # share of the last-level cache that still holds what the kernel before wrote
 RAMP_BYTES = 1e6  # all-reduces reach their bandwidth after about one megabyte
-# The arithmetic that runs a weight format: weight-only formats compute in 16 bit.
-COMPUTE_DTYPE = {
-    "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "int8", "int4": "bf16", "int4_g32": "bf16",
-    "mxfp4": "fp4", "nvfp4": "fp4",
-}  # fmt: skip
-WEIGHT_ONLY = frozenset(("int4", "int4_g32", "mxfp4"))
 # Forms on the 16-bit peak that take the larger of arithmetic and traffic.
 ATTENTION_FORMS = frozenset(
     (
@@ -38,24 +33,6 @@ class Bound(NamedTuple):
     compute: float = 0.0
     memory: float = 0.0
     link: float = 0.0
-
-
-def peak(hardware: Hardware, dtype: str) -> float | None:
-    """Peak arithmetic for weights of a format; None where the GPU cannot compute in it.
-
-    Weight-only formats run at the 16-bit peak where the GPU has no 4-bit arithmetic.
-
-    Parameters
-    ----------
-    hardware : the GPU
-    dtype : weight format
-
-    Returns
-    -------
-    peak [FLOP/s]
-    """
-    own = hardware.peak.get(COMPUTE_DTYPE[dtype])
-    return hardware.peak["bf16"] if own is None and dtype in WEIGHT_ONLY else own
 
 
 def seconds(kernel: Kernel, hardware: Hardware) -> Any:

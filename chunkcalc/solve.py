@@ -14,11 +14,11 @@ from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.precision import COMPUTE_DTYPE, peak
 from chunkcalc.progress import Progress, silent
 from chunkcalc.question import Question
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
 from chunkcalc.remedies import remedies
-from chunkcalc.roofline import COMPUTE_DTYPE, peak
 from chunkcalc.search import largest
 from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.textbook import textbook

@@ -11,9 +11,9 @@ import math
 
 from chunkcalc import counts, equations
 from chunkcalc.load import Bounds
+from chunkcalc.precision import peak
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Slo, Workload
-from chunkcalc.roofline import peak
 from chunkcalc.search import Limit, first, last
 
 

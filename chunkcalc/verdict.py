@@ -31,9 +31,9 @@ from chunkcalc.disaggregation import (
 from chunkcalc.engines import engine_for
 from chunkcalc.load import Service
 from chunkcalc.outlook import Outlook
+from chunkcalc.precision import peak
 from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
-from chunkcalc.roofline import peak
 from chunkcalc.search import first
 from chunkcalc.units import format_bytes, format_count, format_duration
 from chunkcalc.window import recommend

@@ -9,7 +9,7 @@ from typing import Any
 from chunkcalc.answer import Answer
 from chunkcalc.outlook import outlook
 from chunkcalc.plots import paper
-from chunkcalc.roofline import peak
+from chunkcalc.precision import peak
 from chunkcalc.step import StepTimer, timer_for
 from chunkcalc.units import format_count, format_si
 
