@@ -17,9 +17,9 @@ import numpy as np
 from fit_engines import ENGINES, FIRST, LATER, MARK, Fit, chosen_rows, rows_of
 from longest_step import points, sweep_runs
 
-from chunkcalc.counts import kind
+from chunkcalc.catalog.profiles import data_folder
 from chunkcalc.measurements import read
-from chunkcalc.profiles import data_folder
+from chunkcalc.work.counts import kind
 
 HELD = 0.8  # share of rows that a band holds
 ENOUGH = 20  # rows of a class, below which it counts as not measured

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run, read
 from chunkcalc.records import Hardware

@@ -13,8 +13,8 @@ import math
 import time
 
 from chunkcalc import ChunkcalcError, StepTimer, solve
-from chunkcalc.answer import Answer
-from chunkcalc.catalog import gpus, models
+from chunkcalc.answer.records import Answer
+from chunkcalc.catalog.lookup import gpus, models
 from chunkcalc.records import Hardware, Model
 from chunkcalc.work import attention
 

@@ -14,11 +14,11 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.precision import precision_for
 from chunkcalc.engines import ENGINES
-from chunkcalc.precision import precision_for
 from chunkcalc.records import Dense, Deployment, Gqa, LayerGroup, Model, Parallelism
-from chunkcalc.roofline import seconds
+from chunkcalc.time.roofline import seconds
 from chunkcalc.work.attention import prefill_forms
 
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chunkcalc.case import Case, resolve
-from chunkcalc.catalog import load_hardware
-from chunkcalc.closed import Bench, closed_loop
-from chunkcalc.load import request_overhead
-from chunkcalc.prefill import Prefill
-from chunkcalc.question import Question
-from chunkcalc.step import StepTimer
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import Case, resolve
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.time.prefill import Prefill
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.closed_loop import Bench, closed_loop
 
 MANY = 100  # requests per user: a steady state
 BESIDE = (

@@ -22,7 +22,7 @@ from engine_rows import Measured, measured
 from engine_rows import rows as features
 from scipy.optimize import least_squares
 
-from chunkcalc.profiles import SCALED, data_folder
+from chunkcalc.catalog.profiles import SCALED, data_folder
 from chunkcalc.scoring.features import Array, Features
 from chunkcalc.scoring.served import COLD
 

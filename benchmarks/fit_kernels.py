@@ -4,7 +4,7 @@
 
 For every GPU with tables in EVIDENCE_FOLDER/kernels: products with weights, attention of prompts
 and of decodes, all-reduces; and one set for all NVIDIA GPUs together, for those without tables
-(`generic`). The formula is `chunkcalc.roofline.seconds` on whole tables; least squares on the
+(`generic`). The formula is `chunkcalc.time.roofline.seconds` on whole tables; least squares on the
 logarithm of the time with a robust loss, inside physical bounds. Prints, as Markdown, the rows and
 the error on all of them and on held-out shapes (half of them, twice), the constants, and what the
 table does not determine. `--write` puts the constants into hardware_profiles/.
@@ -23,9 +23,9 @@ import numpy as np
 from bounded_fit import Constant, Fit, settled
 from kernel_tables import GPUS, US, Table, allreduces, attentions, joint_calls, products, small_kernels
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.records import Allreduce, Efficiency
-from chunkcalc.roofline import allreduce_time, seconds
+from chunkcalc.time.roofline import allreduce_time, seconds
 from chunkcalc.work.gemm import QUANTISED_ACTIVATIONS
 
 GENERIC = "generic"

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.catalog.lookup import load_hardware, load_model
+from chunkcalc.catalog.precision import peak, precision_for
 from chunkcalc.engines import ENGINES
-from chunkcalc.precision import peak, precision_for
 from chunkcalc.records import Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Parallelism
-from chunkcalc.roofline import seconds
+from chunkcalc.time.roofline import seconds
 from chunkcalc.work import elementwise, gqa
 from chunkcalc.work.gemm import gemm
 

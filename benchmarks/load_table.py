@@ -10,14 +10,14 @@ from __future__ import annotations
 from statistics import fmean
 from typing import NamedTuple
 
-from chunkcalc.arrivals import Request, burst, poisson
-from chunkcalc.case import Case, resolve
-from chunkcalc.load import request_overhead
-from chunkcalc.question import Question
-from chunkcalc.replay import Scheduler
-from chunkcalc.simulation import Simulation, simulate
-from chunkcalc.step import StepTimer
-from chunkcalc.traffic import Flow, Traffic
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.replay import Simulation, simulate
+from chunkcalc.answer.resolve import Case, resolve
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.arrivals import Request, burst, poisson
+from chunkcalc.traffic.flow import Flow, Traffic
+from chunkcalc.traffic.scheduler import Scheduler
 
 UTILISATIONS = (0.2, 0.4, 0.6, 0.8, 0.85)
 USERS = (4, 16, 48)

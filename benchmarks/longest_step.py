@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from served_replay import Coarse, bare, quantile, replayed
 
-from chunkcalc.arrivals import Request
-from chunkcalc.case import resolve
-from chunkcalc.closed import closed_loop
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.replay import scheduler_for, simulate
+from chunkcalc.answer.resolve import resolve
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run, read
-from chunkcalc.question import Question
-from chunkcalc.replay import GAP
 from chunkcalc.scoring.healthy import Exclusion, exclusions
 from chunkcalc.scoring.served import Served, Servers
-from chunkcalc.simulation import scheduler_for, simulate
-from chunkcalc.step import StepTimer
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.arrivals import Request
+from chunkcalc.traffic.closed_loop import closed_loop
+from chunkcalc.traffic.scheduler import GAP
 
 FEWEST, MOST = 0.005, 0.012  # share of gaps with prompt tokens: up to there a decode step, from there a prompt step
 LONGER = 1.03  # times the longest decode step: a gap that held prompt tokens

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.engines import engine_for
 from chunkcalc.records import Deployment, Format, KvFormat, Parallelism, Precision
-from chunkcalc.step import StepTimer
+from chunkcalc.time.step import StepTimer
 
 GPUS = {
     "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "b200_sxm": "b200", "a100_sxm": "a100-sxm4-80gb",

@@ -6,15 +6,15 @@ import math
 import random
 from dataclasses import replace
 
-from chunkcalc.arrivals import Request
-from chunkcalc.capacity import IN_FLIGHT, capacity
-from chunkcalc.closed import LARGEST_CHUNK
-from chunkcalc.lengths import draw
-from chunkcalc.load import request_overhead
+from chunkcalc.engines.capacity import IN_FLIGHT, capacity
 from chunkcalc.records import Workload
-from chunkcalc.replay import GAP, Replay, Scheduler, StepTime, replay
 from chunkcalc.scoring.served import Served
-from chunkcalc.step import StepTimer
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.arrivals import Request
+from chunkcalc.traffic.closed_loop import LARGEST_CHUNK
+from chunkcalc.traffic.lengths import draw
+from chunkcalc.traffic.scheduler import GAP, Replay, Scheduler, StepTime, replay
 
 WIDE = 1.0  # coefficient of variation of the lengths of real conversations
 SEED = 7

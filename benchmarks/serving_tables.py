@@ -18,12 +18,12 @@ import numpy as np
 from bands import ENOUGH, HELD, PUBLIC, left_out
 from fit_engines import CONSTANTS, ENGINES, FIRST, LATER, Constant, Fit, chosen_rows, rows_of
 
-from chunkcalc.counts import kind
 from chunkcalc.measurements import read
 from chunkcalc.records import Workload
 from chunkcalc.scoring.errors import Summary
 from chunkcalc.scoring.score import score
-from chunkcalc.textbook import ClosedForms
+from chunkcalc.textbook.forms import ClosedForms
+from chunkcalc.work.counts import kind
 
 Array = np.ndarray
 NEUTRAL = {"launches": 1.0, "narrow_expert_launches": 1.0, "experts": 1.0, "cache": 1.0, "quantising": 1.0, "cold": 1.0}

@@ -10,10 +10,10 @@ import time
 
 import numpy as np
 
-from chunkcalc.case import resolve
-from chunkcalc.question import Question
-from chunkcalc.step import StepTimer
-from chunkcalc.sweep import points, step_times
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.grids.points import points, step_times
+from chunkcalc.time.step import StepTimer
 
 DEPLOYMENTS = (
     {"model": "llama-3.1-8b", "gpu": "h100-sxm"},

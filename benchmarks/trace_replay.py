@@ -14,10 +14,10 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
-from chunkcalc.arrivals import Request
-from chunkcalc.case import resolve
-from chunkcalc.question import Question
-from chunkcalc.simulation import scheduler_for, simulate
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.replay import scheduler_for, simulate
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.traffic.arrivals import Request
 
 LINK = {"link": 16e9, "link_latency": 20e-6}
 

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 import command_reference
 
 from chunkcalc import Question, StepTimer, solve
-from chunkcalc.case import resolve
+from chunkcalc.answer.resolve import resolve
 from chunkcalc.gate.catalogue import rules
 from chunkcalc.report.derivation import nomenclature
 from chunkcalc.report.gate.catalogue import documentation

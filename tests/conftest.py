@@ -22,7 +22,7 @@ def run_cli(tmp_path, monkeypatch):
     def run(*words, given=None, folder=None, env=None):
         return subprocess.run(
             [sys.executable, "-m", "chunkcalc.cli.main", *words],
-            capture_output=True, text=True, input=given, cwd=folder, env=env, check=False, timeout=120,
+            capture_output=True, text=True, input=given, cwd=folder, env=env, check=False,
         )  # fmt: skip
 
     return run

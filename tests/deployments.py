@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from chunkcalc.case import resolve
-from chunkcalc.catalog import gpus, load_hardware, load_model, models
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.catalog.lookup import gpus, load_hardware, load_model, models
+from chunkcalc.catalog.precision import check_arithmetic, precision_for
 from chunkcalc.engines import ENGINES, engine_for
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.precision import check_arithmetic, precision_for
-from chunkcalc.question import Question
 from chunkcalc.records import Deployment, Parallelism
 
 MODELS = [model.id for model in models()]

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from chunkcalc import schema
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog import schema
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.profiles import data_folder, extended, read_toml
 from chunkcalc.cli.main import program
-from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run
-from chunkcalc.profiles import data_folder, extended, read_toml
 from chunkcalc.report import calibration as report
 from chunkcalc.scoring.calibrate import calibrate, calibrated_hardware, exact_errors
 from chunkcalc.scoring.constants import CHOICES, CONSTANTS, key
@@ -26,6 +25,7 @@ from chunkcalc.scoring.fitting import fit
 from chunkcalc.scoring.sample import present, sample
 from chunkcalc.scoring.served import Servers
 from chunkcalc.scoring.usable import check, contradictory, impossible, usable
+from chunkcalc.traffic.closed_loop import closed_loop
 
 BASE = load_hardware("h100-sxm").record
 SLOW = {"decode_layer": 80e-6, "request": 60e-3}  # a cluster that the shipped constants miss

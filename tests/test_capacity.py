@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkcalc import solve
-from chunkcalc.capacity import (
+from chunkcalc.engines.capacity import (
     GIB,
     activation_bytes,
     capacity,

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from chunkcalc import ChunkcalcError, solve
-from chunkcalc.case import resolve
-from chunkcalc.catalog import load_hardware, load_model
-from chunkcalc.question import Question
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.catalog.lookup import load_hardware, load_model
 
 GOOD = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000}
 BAD = [

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from chunkcalc import catalog, counts, schema, solve
-from chunkcalc.catalog import gpus, load_hardware, load_model, models
+from chunkcalc import solve
+from chunkcalc.catalog import lookup, schema
+from chunkcalc.catalog.lookup import gpus, load_hardware, load_model, models
+from chunkcalc.catalog.precision import precision_for
+from chunkcalc.catalog.profiles import MAX_BYTES, data_folder
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.precision import precision_for
-from chunkcalc.profiles import MAX_BYTES, data_folder
+from chunkcalc.work import counts
 
 MODEL_FILES = sorted(data_folder("models").glob("*.toml"))
 GPU_FILES = [path for path in sorted(data_folder("hardware_profiles").glob("*.toml")) if path.stem != "generic"]
@@ -115,7 +117,7 @@ def test_gpt_oss_weighs_what_its_checkpoint_weighs():
 
 def test_names_are_unique_across_the_catalogue():
     for records in (list(models()), list(gpus())):
-        names = [name for record in records for name in catalog.names(record)]
+        names = [name for record in records for name in lookup.names(record)]
         assert len(names) == len(set(names))
 
 
@@ -229,7 +231,7 @@ def test_opening_a_profile_by_id_reads_one_file(monkeypatch):
     opened = []
     read = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda self, *a, **k: opened.append(self.name) or read(self, *a, **k))
-    catalog._shipped.cache_clear()
+    lookup._shipped.cache_clear()
     load_model("qwen3-32b")
     assert opened == ["qwen3-32b.toml"]
 
@@ -340,7 +342,7 @@ def test_unreadable_and_oversized_files_are_refused(tmp_path):
 
 def test_another_links_bandwidth_scales_the_measured_allreduces():
     gpu = load_hardware("l40s").record
-    slow = catalog.with_link(gpu, gpu.link.bandwidth / 2, None)
+    slow = lookup.with_link(gpu, gpu.link.bandwidth / 2, None)
     assert slow.allreduce[2].bandwidth == gpu.allreduce[2].bandwidth / 2
     assert slow.allreduce[2].latency == gpu.allreduce[2].latency
     assert slow.link.bandwidth == gpu.link.bandwidth / 2
@@ -348,7 +350,7 @@ def test_another_links_bandwidth_scales_the_measured_allreduces():
 
 def test_a_link_with_its_latency_is_what_a_transfer_was_measured_to_reach():
     gpu = load_hardware("l40s").record
-    measured = catalog.with_link(gpu, 16e9, 20e-6)
+    measured = lookup.with_link(gpu, 16e9, 20e-6)
     for n, fit in measured.allreduce.items():
         message = 1e6
         assert fit.latency + message / fit.bandwidth == pytest.approx(20e-6 + 2 * (n - 1) / n * message / 16e9)

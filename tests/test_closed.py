@@ -9,9 +9,15 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from chunkcalc.arrivals import Request
-from chunkcalc.case import resolve
-from chunkcalc.closed import (
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.replay import scheduler_for, simulate
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.measurements import Run
+from chunkcalc.scoring.served import answers
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.arrivals import Request
+from chunkcalc.traffic.closed_loop import (
     Bench,
     Loop,
     Steps,
@@ -23,12 +29,6 @@ from chunkcalc.closed import (
     step_times,
     token_time,
 )
-from chunkcalc.load import request_overhead
-from chunkcalc.measurements import Run
-from chunkcalc.question import Question
-from chunkcalc.scoring.served import answers
-from chunkcalc.simulation import scheduler_for, simulate
-from chunkcalc.step import StepTimer
 from tests.deployments import deployment
 
 MEAN, PER_USER = 0.9, 10  # of lengths that are uniform in [0.8, 1] of the nominal one; requests of each user

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkcalc import ops
-from chunkcalc.catalog import models
+from chunkcalc.catalog.lookup import models
 from chunkcalc.compiled import OFTEN, Remembered, compiled
-from chunkcalc.step import MOST_TIMERS, StepTimer, timer_for
+from chunkcalc.time.step import MOST_TIMERS, StepTimer, timer_for
 from tests.deployments import deployment
 
 TOKENS = (0.0, 1.0, 64.5, 513.0, 9000.0)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from chunkcalc import counts, schema
-from chunkcalc.catalog import load_model, models
-from chunkcalc.configs import FAMILIES, model_from_config, read_json
+from chunkcalc.catalog import schema
+from chunkcalc.catalog.configs import FAMILIES, model_from_config, read_json
+from chunkcalc.catalog.lookup import load_model, models
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.report import toml
+from chunkcalc.work import counts
 
 CONFIGS = json.loads((Path(__file__).parent / "configs.json").read_text())
 LLAMA, DEEPSEEK = CONFIGS["llama-3.1-8b"], CONFIGS["deepseek-v3"]

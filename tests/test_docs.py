@@ -13,7 +13,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.cli.main import program
 
 ROOT = Path(__file__).parent.parent

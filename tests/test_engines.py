@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkcalc import ChunkcalcError, Question
-from chunkcalc.catalog import load_hardware
+from chunkcalc.answer.inspection import inspect
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.solve import answer
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.engines.command import locate, read
 from chunkcalc.engines.grammar import parse
 from chunkcalc.engines.reading import Target
 from chunkcalc.engines.sglang import grammar as sglang_grammar
 from chunkcalc.engines.tables import table
-from chunkcalc.inspection import inspect
-from chunkcalc.outlook import outlook
-from chunkcalc.solve import answer
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 

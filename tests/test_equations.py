@@ -6,8 +6,8 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkcalc import equations as eq
-from chunkcalc import ridge
+from chunkcalc.textbook import equations as eq
+from chunkcalc.textbook import ridge
 
 P, B, PSI, KV = 989.4e12, 3.35e12, 8.03e9, 131_072
 RIDGE = eq.ridge_intensity(P, B)

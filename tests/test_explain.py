@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkcalc import Question, solve
-from chunkcalc.corrections import TERMS, readings, terms
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.solve import answer
+from chunkcalc.derivation.derive import explain, single
+from chunkcalc.derivation.equation_values import Letters
+from chunkcalc.derivation.sensitivity import changes as moved
+from chunkcalc.derivation.term_by_term import TERMS, readings, terms
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.explain import explain, single
-from chunkcalc.letters import Letters
-from chunkcalc.outlook import outlook
 from chunkcalc.report import derivation
 from chunkcalc.report import explain as report
 from chunkcalc.report import text as solve_text
-from chunkcalc.sensitivity import changes as moved
-from chunkcalc.solve import answer
-from chunkcalc.step import StepTimer
-from chunkcalc.textbook import ClosedForms
+from chunkcalc.textbook.forms import ClosedForms
+from chunkcalc.time.step import StepTimer
 from tests.test_cli import SECOND, run
 
 QUESTIONS = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.profiles import extended
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import extended
 
 H100 = load_hardware("h100-sxm").record
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chunkcalc import schema
-from chunkcalc.catalog import load_hardware
-from chunkcalc.profiles import hardware_from
+from chunkcalc.catalog import schema
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.profiles import hardware_from
 from chunkcalc.records import Efficiency, Gqa
-from chunkcalc.roofline import seconds
+from chunkcalc.time.roofline import seconds
 from chunkcalc.work import gqa
 from chunkcalc.work.gemm import gemm
 from tests.deployments import deployment

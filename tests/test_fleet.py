@@ -7,15 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 from chunkcalc import solve
-from chunkcalc.apart import PrefillUnit
-from chunkcalc.case import resolve
+from chunkcalc.answer.disaggregation import KV_LINK
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
 from chunkcalc.cli.main import program
-from chunkcalc.disaggregation import KV_LINK
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.fleet import fleet
-from chunkcalc.question import Question
-from chunkcalc.shapes import COLOCATED, DISAGGREGATED
-from chunkcalc.step import StepTimer
+from chunkcalc.sizing.fleet import fleet
+from chunkcalc.sizing.pools import PrefillUnit
+from chunkcalc.sizing.shapes import COLOCATED, DISAGGREGATED
+from chunkcalc.time.step import StepTimer
 
 ASKED = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "output": 300, "ttft": 1.0, "tpot": 0.05}
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from sarif_kit.validate import validation_errors
 
-from chunkcalc.catalog import load_model
+from chunkcalc.catalog.lookup import load_model
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate import baseline
 from chunkcalc.gate.catalogue import rule, rules

@@ -3,9 +3,9 @@
 import pytest
 
 from chunkcalc import solve
+from chunkcalc.answer.inspection import inspect
 from chunkcalc.engines.graphs import LARGEST, default
 from chunkcalc.engines.tables import table
-from chunkcalc.inspection import inspect
 from tests.manifest_files import check_text
 
 SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct "

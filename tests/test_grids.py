@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.grids import SPREAD, parse_values
+from chunkcalc.grids.grids import SPREAD, parse_values
 
 
 def test_values_and_ranges_are_one_rising_list():

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import chunkcalc
-from chunkcalc import launches
-from chunkcalc.catalog import load_hardware, load_model
-from chunkcalc.launches import Launch, launch_for
+from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.records import KV_BYTES
+from chunkcalc.scoring import launches
+from chunkcalc.scoring.launches import Launch, launch_for
 
 ENTRIES = [entry for entries in launches._entries().values() for entry in entries]
 
@@ -31,7 +31,7 @@ def test_the_data_speak_the_catalogues_language():
 
 
 def test_the_data_name_their_source_and_repeat_nothing():
-    lines = (Path(chunkcalc.__file__).parent / "launches.csv").read_text().splitlines()
+    lines = (Path(chunkcalc.__file__).parent / "scoring" / "launches.csv").read_text().splitlines()
     assert any("Source: " in line for line in lines if line.startswith("#"))
     rows = [line for line in lines if not line.startswith("#")]
     assert len(rows) == len(set(rows)) == len(ENTRIES) + 1

@@ -10,36 +10,23 @@ import chunkcalc
 
 ROOT = Path(chunkcalc.__file__).parent
 DOCS = ROOT.parent / "docs" / "architecture.md"
+MOST_BESIDE = 8  # modules beside the folders
 ROOMS = {  # heavy libraries and the only files that may import them
-    "sympy": {"symbolic.py", "notation.py"},
+    "sympy": {"derivation/symbolic.py", "derivation/notation.py"},
     "scipy": {"scoring/fitting.py"},
-    "numpy": {"scoring/features.py", "scoring/sample.py", "scoring/fitting.py", "scoring/calibrate.py", "sweep.py"},
+    "numpy": {
+        "scoring/features.py", "scoring/sample.py", "scoring/fitting.py", "scoring/calibrate.py", "grids/points.py",
+    },
     "matplotlib": {"plots/paper.py", "plots/region.py", "plots/states.py"},
     "yaml": {"engines/files.py", "manifests/nodes.py"},
-    "pydantic": {"schema.py"},
+    "pydantic": {"catalog/schema.py"},
     "rich": {"report/text.py", "cli/progress.py"},
-    "typer": {
-        "cli/main.py",
-        "cli/options.py",
-        "cli/solve.py",
-        "cli/models.py",
-        "cli/gpus.py",
-        "cli/engine.py",
-        "cli/check.py",
-        "cli/replay.py",
-        "cli/fleet.py",
-        "cli/score.py",
-        "cli/calibrate.py",
-        "cli/sweep.py",
-        "cli/explain.py",
-    },
-}
+}  # fmt: skip
 
 
 def order() -> list[str]:
-    """Module paths in the order of the table of files."""
-    rows = [line.split("|")[1] for line in DOCS.read_text().splitlines() if line.startswith("| `")]
-    return [name for row in rows for name in re.findall(r"`([^`]+\.py)`", row)]
+    """Folders in the order of the table."""
+    return [match[1] for line in DOCS.read_text().splitlines() if (match := re.match(r"\| `([a-z.]+)` \|", line))]
 
 
 def imports(path: Path) -> set[str]:
@@ -54,7 +41,7 @@ def imports(path: Path) -> set[str]:
 
 
 def file_of(module: str) -> str | None:
-    """The file of a chunkcalc module, as the table writes it."""
+    """The file of a chunkcalc module."""
     path = ROOT.joinpath(*module.split(".")[1:])
     for candidate in (path.with_suffix(".py"), path / "__init__.py"):
         if module.startswith("chunkcalc.") and candidate.is_file():
@@ -62,24 +49,50 @@ def file_of(module: str) -> str | None:
     return None
 
 
+def folder(name: str) -> str:
+    return name.split("/", maxsplit=1)[0] if "/" in name else "."
+
+
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+USED = {
+    name: {used for module in imports(ROOT / name) if (used := file_of(module)) not in (None, "__init__.py", name)}
+    for name in FILES
+}
 
 
-def test_the_table_names_every_file_once():
-    assert sorted(order()) == FILES
+def test_the_table_names_every_folder_once():
+    assert sorted(order()) == sorted({folder(name) for name in FILES})
 
 
-@pytest.mark.parametrize("name", FILES)
+def test_few_modules_stand_beside_the_folders():
+    beside = [name for name in FILES if "/" not in name and not name.startswith("__")]
+    assert len(beside) <= MOST_BESIDE
+
+
+def test_no_folder_bears_the_name_of_a_public_function():
+    public = {name for name in chunkcalc.__all__ if callable(getattr(chunkcalc, name))}
+    assert not public & set(order())
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in ("__init__.py", "__main__.py")])
 def test_imports_point_upwards(name):
-    place = order().index(name)
-    used = {file_of(module) for module in imports(ROOT / name)} - {None, "__init__.py", name}
-    assert {other for other in used if order().index(other) > place} == set()
+    place = order().index(folder(name))
+    assert {other for other in USED[name] if order().index(folder(other)) > place} == set()
+
+
+def test_no_imports_go_in_circles():
+    left = {name: {other for other in used if not other.endswith("__init__.py")} for name, used in USED.items()}
+    while free := [name for name, used in left.items() if not used & set(left)]:
+        for name in free:
+            del left[name]
+    assert left == {}
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_heavy_libraries_stay_in_their_rooms(name):
     used = {module.split(".")[0] for module in imports(ROOT / name)}
     assert {library for library in used & set(ROOMS) if name not in ROOMS[library]} == set()
+    assert "typer" not in used or name.startswith("cli/")
 
 
 def test_only_the_command_line_prints():

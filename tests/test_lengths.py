@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from chunkcalc.arrivals import burst, poisson
-from chunkcalc.lengths import parts, variation
+from chunkcalc.traffic.arrivals import burst, poisson
+from chunkcalc.traffic.lengths import parts, variation
 
 
 @pytest.mark.parametrize(("mean", "p95"), [(4000, 9000), (4000, 4400), (300, 1000)])

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkcalc.load import Service, accepted_tokens, balance_chunk, requests_per_step
 from chunkcalc.records import Parallelism, Workload
-from chunkcalc.step import StepTimer
+from chunkcalc.time.service import Service, accepted_tokens, balance_chunk, requests_per_step
+from chunkcalc.time.step import StepTimer
 from tests.deployments import deployment
 
 TIMERS = [StepTimer(deployment("llama-3.1-8b")), StepTimer(deployment("gemma-3-27b", "b200"))]

@@ -144,7 +144,7 @@ def here(text):
 def by_bash(script):
     """The arguments that bash gives to each call of `vllm`."""
     stub = 'vllm() { printf "%s\\0" "$@"; printf "\\1"; }\n'
-    done = subprocess.run(["bash", "-c", stub + script], capture_output=True, check=True, timeout=20, text=True)
+    done = subprocess.run(["bash", "-c", stub + script], capture_output=True, check=True, text=True)
     return [call.split("\0")[:-1] for call in done.stdout.split("\1")[:-1]]
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkcalc.arrivals import Request
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import MAX_BYTES, Measurements, Run, Skipped, StepRow, Timed, parse, read
+from chunkcalc.traffic.arrivals import Request
 from tests.measured_files import DOCUMENTS, FILES, SERVING, STEPS, TRACES, WIDE
 
 GIVEN = {"gpu": "h100-sxm", "engine": "vllm", "model": "llama-3.1-8b"}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Skipped, parse
 from tests.measured_files import (

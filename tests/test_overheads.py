@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.profiles import SCALED
 from chunkcalc.engines import NORM_FUSED, engine_for
-from chunkcalc.load import request_overhead
-from chunkcalc.profiles import SCALED
 from chunkcalc.records import Efficiency, Overheads
-from chunkcalc.roofline import NARROW_EXPERTS, served
-from chunkcalc.step import StepTimer
+from chunkcalc.time.roofline import NARROW_EXPERTS, served
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
 from tests.deployments import deployment
 
 H100 = load_hardware("h100-sxm").record

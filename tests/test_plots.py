@@ -10,15 +10,15 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
 from chunkcalc import Question
-from chunkcalc.case import resolve
-from chunkcalc.outlook import outlook
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.answer.solve import answer as solve_answer
+from chunkcalc.grids.points import points
 from chunkcalc.plots import breakdown, paper, region, roofline, window
 from chunkcalc.plots.states import COLOURS
 from chunkcalc.report.chart import LETTERS, STYLES
 from chunkcalc.report.sweep import MEANING
-from chunkcalc.solve import answer as solve_answer
-from chunkcalc.step import StepTimer
-from chunkcalc.sweep import points
+from chunkcalc.time.step import StepTimer
 from tests.test_cli import run
 from tests.test_sweep import BASE
 

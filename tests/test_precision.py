@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from chunkcalc.catalog import load_model
+from chunkcalc.catalog.lookup import load_model
+from chunkcalc.catalog.precision import precision_for
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.precision import precision_for
 
 LLAMA, DEEPSEEK = (load_model(name).record for name in ("llama-3.1-8b", "deepseek-v3"))
 

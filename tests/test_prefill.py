@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkcalc.prefill import Prefill
-from chunkcalc.step import StepTimer
+from chunkcalc.time.prefill import Prefill
+from chunkcalc.time.step import StepTimer
 from tests.deployments import deployment
 
 TIMERS = {

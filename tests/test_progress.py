@@ -4,10 +4,10 @@ import io
 import sys
 from types import SimpleNamespace
 
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.solve import answer
 from chunkcalc.cli import progress as bars
-from chunkcalc.fleet import fleet
-from chunkcalc.question import Question
-from chunkcalc.solve import answer
+from chunkcalc.sizing.fleet import fleet
 
 LLAMA = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "output": 300}
 

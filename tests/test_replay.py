@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from chunkcalc.arrivals import Request, burst, poisson, read_trace
 from chunkcalc.cli.main import program
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.replay import Scheduler, replay
+from chunkcalc.traffic.arrivals import Request, burst, poisson, read_trace
+from chunkcalc.traffic.scheduler import Scheduler, replay
 
 DEPLOYMENT = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm")
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.records import Efficiency, Gqa, Kernel
-from chunkcalc.roofline import CACHE_KEEPS, seconds
+from chunkcalc.time.roofline import CACHE_KEEPS, seconds
 from chunkcalc.work import gqa
 from chunkcalc.work.gemm import gemm
 from tests.deployments import deployment

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkcalc.catalog import load_hardware
-from chunkcalc.closed import closed_loop
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import parse
 from chunkcalc.report import score as report
 from chunkcalc.scoring.errors import quantile, summary
 from chunkcalc.scoring.score import score
 from chunkcalc.scoring.served import Servers
+from chunkcalc.traffic.closed_loop import closed_loop
 
 HEAD = "source,engine,model,gpu,weights,kv,prompt_tokens,output_tokens,concurrency,requests,tp,dp,ep,ttft_ms,tpot_ms\n"
 # Rows of InferenceMAX (SemiAnalysis), as published through ai-dynamo/aiconfigurator: Llama 70B fp8 on H100.

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from chunkcalc import search
-from chunkcalc.case import resolve
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.answer.window import aligned_best, window
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.load import Bounds
-from chunkcalc.outlook import outlook
-from chunkcalc.question import Question
-from chunkcalc.search import Limit
-from chunkcalc.window import aligned_best, window
+from chunkcalc.time import search
+from chunkcalc.time.search import Limit
+from chunkcalc.time.service import Bounds
 
 
 def limit_on(values: list[int], value: float) -> Limit:
@@ -149,7 +149,7 @@ def window_equals_brute_force(question, rng):
 def longest_900():
     """Search chunks up to 900 only: brute force over 16,384 would take minutes."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("chunkcalc.outlook.LARGEST_DEFAULT_BUDGET", 900)
+    patch.setattr("chunkcalc.answer.judged.LARGEST_DEFAULT_BUDGET", 900)
     yield
     patch.undo()
 

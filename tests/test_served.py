@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.launches import poll_for
 from chunkcalc.measurements import Run
+from chunkcalc.scoring.launches import poll_for
 from chunkcalc.scoring.served import COLD, FALLBACK_BUDGET, PROFILED, PUBLIC, REQUESTS_PER_USER, WARM, Servers
 
 RUN = Run(

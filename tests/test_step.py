@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chunkcalc.records import Workload
-from chunkcalc.roofline import bound, seconds
-from chunkcalc.step import StepTimer
-from chunkcalc.textbook import ClosedForms
+from chunkcalc.textbook.forms import ClosedForms
+from chunkcalc.time.roofline import bound, seconds
+from chunkcalc.time.step import StepTimer
 from chunkcalc.work.moe import BUSIEST_ROWS
 from tests.deployments import CALIBRATED, DENSE_FULL, MODELS, deployment, deployments
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkcalc import Question, solve
-from chunkcalc.case import resolve
-from chunkcalc.outlook import outlook
-from chunkcalc.solve import answer as full_answer
-from chunkcalc.step import StepTimer
-from chunkcalc.sweep import FEW, points, step_times, window_of
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.answer.solve import answer as full_answer
+from chunkcalc.grids.points import FEW, points, step_times, window_of
+from chunkcalc.time.step import StepTimer
 from tests.test_cli import run
 
 DEPLOYMENTS = [

@@ -12,19 +12,21 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from matplotlib.mathtext import MathTextParser
 
-from chunkcalc import equations, load, notation, ridge, roofline, symbolic
-from chunkcalc.case import resolve
-from chunkcalc.load import Bounds
-from chunkcalc.nomenclature import NOMENCLATURE
-from chunkcalc.outlook import outlook
-from chunkcalc.question import Question
-from chunkcalc.search import Limit, last
-from chunkcalc.step import StepTimer
-from chunkcalc.textbook import ClosedForms
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.derivation import notation, symbolic
+from chunkcalc.derivation.nomenclature import NOMENCLATURE
+from chunkcalc.textbook import equations, ridge
+from chunkcalc.textbook.forms import ClosedForms
+from chunkcalc.time import roofline, service
+from chunkcalc.time.search import Limit, last
+from chunkcalc.time.service import Bounds
+from chunkcalc.time.step import StepTimer
 from chunkcalc.work import moe, pairs
 from tests.deployments import DENSE_FULL
 
-MODULES = (equations, ridge, pairs, moe, load)
+MODULES = (equations, ridge, pairs, moe, service)
 UNIT = re.compile(r"^ {4}(.+?) : .*?\[([^\]]+)\]$", re.M)
 
 

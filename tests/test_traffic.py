@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkcalc.arrivals import Request, burst, poisson
-from chunkcalc.case import Case, resolve
-from chunkcalc.lengths import variation
-from chunkcalc.load import request_overhead
-from chunkcalc.outlook import outlook
-from chunkcalc.question import Question
-from chunkcalc.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile
-from chunkcalc.replay import Scheduler
-from chunkcalc.simulation import scheduler_for, simulate
-from chunkcalc.step import StepTimer
-from chunkcalc.traffic import Traffic
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.replay import scheduler_for, simulate
+from chunkcalc.answer.resolve import Case, resolve
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.arrivals import Request, burst, poisson
+from chunkcalc.traffic.flow import Traffic
+from chunkcalc.traffic.lengths import variation
+from chunkcalc.traffic.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile
+from chunkcalc.traffic.scheduler import Scheduler
 
 BUDGET = 1024
 ENGINES = ("vllm", "sglang", "trtllm")

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from chunkcalc.case import resolve
-from chunkcalc.catalog import gpus
-from chunkcalc.disaggregation import (
+from chunkcalc import solve
+from chunkcalc.answer.disaggregation import (
     KV_LINK,
     decode_certificate,
     disaggregate,
@@ -14,13 +13,15 @@ from chunkcalc.disaggregation import (
     prefill_rate,
     transfer_time,
 )
-from chunkcalc.outlook import outlook
-from chunkcalc.question import Question
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.answer.solve import answer
+from chunkcalc.answer.verdict import status
+from chunkcalc.answer.window import aligned_best, keeps
+from chunkcalc.catalog.lookup import gpus
 from chunkcalc.report import json as json_report
-from chunkcalc.search import first
-from chunkcalc.solve import answer, solve
-from chunkcalc.verdict import status
-from chunkcalc.window import aligned_best, keeps
+from chunkcalc.time.search import first
 from tests.deployments import deployment
 
 SMALL = {"model": "llama-3.1-8b", "gpu": "h100-sxm"}

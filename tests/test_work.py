@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkcalc import counts
-from chunkcalc.catalog import load_model
+from chunkcalc.catalog.lookup import load_model
 from chunkcalc.records import Compressed, Delta, Gqa, Indexer, Mamba2, Mla
-from chunkcalc.work import attention, elementwise, head, linear, link, moe, pairs
+from chunkcalc.work import attention, counts, elementwise, head, linear, link, moe, pairs
 from tests.deployments import MODELS, deployment, deployments
 
 TOKENS = st.integers(1, 400)

@@ -11,21 +11,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
-from chunkcalc import search
-from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
-from chunkcalc.case import Case, decode_tokens
-from chunkcalc.disaggregation import prefill_certificate
-from chunkcalc.lengths import variation
-from chunkcalc.load import Queueing
-from chunkcalc.outlook import LARGEST_DEFAULT_BUDGET, Outlook, outlook
-from chunkcalc.queueing import LARGEST_ERROR, wait_error, waited_error
+from chunkcalc.answer.disaggregation import prefill_certificate
+from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, Outlook, outlook
+from chunkcalc.answer.records import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
+from chunkcalc.answer.resolve import Case, decode_tokens
+from chunkcalc.answer.verdict import FAILS, Verdict, broken, judge, status
+from chunkcalc.answer.window import FINE_ALIGNMENT
 from chunkcalc.record import dataclass
 from chunkcalc.records import Slo
-from chunkcalc.step import StepTimer
-from chunkcalc.traffic import Flow, Traffic
+from chunkcalc.time import search
+from chunkcalc.time.service import Queueing
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.flow import Flow, Traffic
+from chunkcalc.traffic.lengths import variation
+from chunkcalc.traffic.queueing import LARGEST_ERROR, wait_error, waited_error
 from chunkcalc.units import format_count, format_duration
-from chunkcalc.verdict import FAILS, Verdict, broken, judge, status
-from chunkcalc.window import FINE_ALIGNMENT
 
 NEAR = 4  # steps to either side of the best budget that are tried too
 ROUNDS = 8  # of a budget for a given chunk

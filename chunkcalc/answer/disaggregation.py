@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from chunkcalc import counts
-from chunkcalc.load import Service
-from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Slo
-from chunkcalc.search import Limit, last
+from chunkcalc.time.search import Limit, last
+from chunkcalc.time.service import Service
+from chunkcalc.work import counts
 
 KV_LINK = 50e9  # one 400 Gb/s network card per unit, the usual least [byte/s]
 CUTS_PER_STAGE = 8  # chunks tried per pipeline stage

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chunkcalc import counts
-from chunkcalc.capacity import GIB, pool_bytes, sequence_bytes
-from chunkcalc.case import resolve
-from chunkcalc.catalog import load_hardware, load_model
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.catalog.lookup import load_hardware, load_model
+from chunkcalc.engines.capacity import GIB, pool_bytes, sequence_bytes
 from chunkcalc.engines.command import Command, arguments, locate, model_name, read
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.reading import Entry, Reading, Target, Value
@@ -16,9 +16,9 @@ from chunkcalc.engines.sglang import running_requests
 from chunkcalc.engines.tables import Table, table
 from chunkcalc.engines.words import Remark
 from chunkcalc.errors import ChunkcalcError, NotModelledError
-from chunkcalc.question import Question
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Hardware, Model
+from chunkcalc.work import counts
 
 VLLM_BLOCK = 16  # tokens of a KV block where --block-size is left out
 

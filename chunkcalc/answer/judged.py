@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from chunkcalc import ops
-from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
-from chunkcalc.case import decode_tokens
-from chunkcalc.counts import kind
-from chunkcalc.load import Bounds, Queueing, Service, accepted_tokens, request_overhead
+from chunkcalc.answer.resolve import decode_tokens
+from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.record import dataclass
 from chunkcalc.records import Band, Deployment, Slo, Workload
-from chunkcalc.search import Limit
-from chunkcalc.step import StepTimer, timer_for
+from chunkcalc.time.search import Limit
+from chunkcalc.time.service import Bounds, Queueing, Service, accepted_tokens, request_overhead
+from chunkcalc.time.step import StepTimer, timer_for
+from chunkcalc.work.counts import kind
 
 LARGEST_DEFAULT_BUDGET = 16384  # of any engine: chunks beyond it matter only for longer prompts
 HOPPER_FP8_ALIGNMENT = 256  # fp8 products on Hopper step up by half and more right after these

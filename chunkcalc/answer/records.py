@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from chunkcalc.capacity import Capacity
-from chunkcalc.case import Case
+from chunkcalc.answer.resolve import Case
+from chunkcalc.answer.window import Window
+from chunkcalc.engines.capacity import Capacity
 from chunkcalc.record import dataclass
 from chunkcalc.records import Slo, Workload
-from chunkcalc.step import Step
-from chunkcalc.textbook import Textbook
-from chunkcalc.window import Window
+from chunkcalc.textbook.forms import Textbook
+from chunkcalc.time.step import Step
 
 if TYPE_CHECKING:  # a batch needs none of it
-    from chunkcalc.traffic import Flow
+    from chunkcalc.traffic.flow import Flow
 
 FEASIBLE, MARGINAL, RETUNE = "feasible", "marginal", "retune"
 OVERLOADED, DISAGGREGATE, SCALE_UP, IMPOSSIBLE = (

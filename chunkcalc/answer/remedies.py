@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chunkcalc.answer import FEASIBLE, MARGINAL, Answer, Load, Remedy
-from chunkcalc.catalog import gpus
-from chunkcalc.disaggregation import Disaggregation
+from chunkcalc.answer.disaggregation import Disaggregation
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer, Load, Remedy
+from chunkcalc.catalog.lookup import gpus
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
-from chunkcalc.question import Question
 from chunkcalc.units import format_count
 
 MOST = 8

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from chunkcalc.arrivals import Request
-from chunkcalc.capacity import capacity
-from chunkcalc.case import Case
-from chunkcalc.load import accepted_tokens, request_overhead
+from chunkcalc.answer.resolve import Case
+from chunkcalc.engines.capacity import capacity
 from chunkcalc.progress import Progress, silent
 from chunkcalc.record import dataclass
-from chunkcalc.replay import GAP, Replay, Scheduler, Served, replay
-from chunkcalc.step import StepTimer, timer_for
+from chunkcalc.records import Hardware
+from chunkcalc.time.service import accepted_tokens, request_overhead
+from chunkcalc.time.step import StepTimer, timer_for
+from chunkcalc.traffic.arrivals import Request
+from chunkcalc.traffic.scheduler import GAP, Replay, Scheduler, Served, replay
 
 SHOWN = (50, 90, 99)
 FEWEST, GROWN = 25, 4.0  # requests of a quarter, and times its wait, from which a queue has no end
@@ -92,6 +93,33 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
         accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
         slots=1 + workload.draft_tokens if deployment.engine.budget_counts_decodes else 1,
     )  # fmt: skip
+
+
+def setting(
+    case: Case, gpu: str | Hardware, model: str, budget: int | None, most_running: int | None
+) -> tuple[int, int]:
+    """Budget and requests at once: as given, else what the engine does without flags.
+
+    Parameters
+    ----------
+    case : the deployment
+    gpu, model : as named
+    budget : None for the engine's own [token]
+    most_running : None for the engine's own [1]
+
+    Returns
+    -------
+    budget [token], requests [1]
+    """
+    if budget is None or most_running is None:
+        from chunkcalc.answer.inspection import inspect  # noqa: PLC0415 - only where something is left out
+        from chunkcalc.engines.command import SERVERS  # noqa: PLC0415
+
+        engine = case.deployment.engine
+        name = gpu if isinstance(gpu, str) else gpu.id
+        reading = inspect([*SERVERS[engine.name], model], name, engine.version, model=model).reading
+        budget, most_running = budget or reading.budget, most_running or reading.max_num_seqs
+    return budget, most_running
 
 
 def simulate(

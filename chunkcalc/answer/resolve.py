@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from chunkcalc.catalog import load_hardware, load_model, with_link
+from chunkcalc.answer.question import Question, check
+from chunkcalc.catalog.lookup import load_hardware, load_model, with_link
+from chunkcalc.catalog.precision import check_arithmetic, precision_for
 from chunkcalc.engines import ENGINES, engine_for
 from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError, NotModelledError
-from chunkcalc.precision import check_arithmetic, precision_for
-from chunkcalc.question import Question, check
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallelism, Slo, Workload
 from chunkcalc.work import attention

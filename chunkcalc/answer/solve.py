@@ -4,61 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
-from chunkcalc import counts
-from chunkcalc.answer import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Load, Reading
-from chunkcalc.capacity import IN_FLIGHT, capacity
-from chunkcalc.case import Case, chunk_of, resolve
+from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.records import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Load, Reading
+from chunkcalc.answer.remedies import remedies
+from chunkcalc.answer.resolve import Case, chunk_of, resolve
+from chunkcalc.answer.verdict import Verdict, judge, misses
+from chunkcalc.answer.window import aligned_best, every_limit, keeps, window
+from chunkcalc.catalog.precision import COMPUTE_DTYPE, peak
+from chunkcalc.engines.capacity import IN_FLIGHT, capacity
 from chunkcalc.engines.flags import flags, yaml_options
-from chunkcalc.errors import ChunkcalcError
-from chunkcalc.load import Service
-from chunkcalc.outlook import Outlook, outlook
-from chunkcalc.precision import COMPUTE_DTYPE, peak
 from chunkcalc.progress import Progress, silent
-from chunkcalc.question import Question
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
-from chunkcalc.remedies import remedies
-from chunkcalc.search import largest
-from chunkcalc.step import StepTimer, timer_for
-from chunkcalc.textbook import textbook
-from chunkcalc.verdict import Verdict, judge, misses
-from chunkcalc.window import aligned_best, every_limit, keeps, window
+from chunkcalc.textbook.forms import textbook
+from chunkcalc.time.search import largest
+from chunkcalc.time.service import Service
+from chunkcalc.time.step import StepTimer, timer_for
+from chunkcalc.work import counts
 
 ALIGNED_WITHIN = 64  # batches below the largest among which an aligned budget is looked for
 SPREAD = 4.0  # standard deviations of a Poisson batch that --max-num-seqs leaves room for
 NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth a warning
-
-
-def solve(*, with_remedies: bool = True, **question: Any) -> Answer:
-    """Which chunk to set, whether both limits hold, and if not, what would make them hold.
-
-    Parameters
-    ----------
-    with_remedies : solve the changes that would help, where the limits do not hold
-    question : the fields of `Question`; times in seconds, sizes in tokens
-
-    Returns
-    -------
-    the answer
-
-    Raises
-    ------
-    ChunkcalcError : an unknown name, a value out of range, a contradiction
-
-    Examples
-    --------
-    >>> found = solve(model="llama-3.1-8b", gpu="h100-sxm", prompt=4000, batch=32, ttft=1.0, tpot=0.03)
-    >>> found.verdict
-    'feasible'
-    """
-    try:
-        asked = Question(**question)
-    except TypeError as error:
-        raise ChunkcalcError(
-            str(error).replace("Question.__init__() ", ""), "solve()", "see chunkcalc.Question"
-        ) from None
-    return answer(asked, with_remedies=with_remedies)
 
 
 def answer(
@@ -78,7 +45,7 @@ def answer(
     timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
     largest, load, given = None, None, question.chunk or question.budget
     if case.loaded:
-        from chunkcalc.demand import settle  # noqa: PLC0415 - a batch needs none of it
+        from chunkcalc.answer.demand import settle  # noqa: PLC0415 - a batch needs none of it
 
         view, verdict, load = settle(case, timer)
     else:
@@ -101,7 +68,7 @@ def holding_answer(question: Question) -> Answer | None:
     case = resolve(question)
     timer, load, given = timer_for(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
     if case.loaded:
-        from chunkcalc.demand import holding  # noqa: PLC0415 - a batch needs none of it
+        from chunkcalc.answer.demand import holding  # noqa: PLC0415 - a batch needs none of it
 
         held = holding(case, timer)
         if held is None:

@@ -10,8 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from chunkcalc import counts
-from chunkcalc.answer import (
+from chunkcalc.answer.disaggregation import (
+    Disaggregation,
+    disaggregate,
+    outlook_for,
+    prefill_certificate,
+)
+from chunkcalc.answer.judged import Outlook
+from chunkcalc.answer.records import (
     DISAGGREGATE,
     FEASIBLE,
     IMPOSSIBLE,
@@ -20,24 +26,17 @@ from chunkcalc.answer import (
     RETUNE,
     SCALE_UP,
 )
-from chunkcalc.capacity import largest_step, needed_bytes, pool_bytes
-from chunkcalc.catalog import load_hardware
-from chunkcalc.disaggregation import (
-    Disaggregation,
-    disaggregate,
-    outlook_for,
-    prefill_certificate,
-)
+from chunkcalc.answer.window import recommend
+from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.precision import peak
 from chunkcalc.engines import engine_for
-from chunkcalc.load import Service
-from chunkcalc.outlook import Outlook
-from chunkcalc.precision import peak
+from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
-from chunkcalc.search import first
+from chunkcalc.time.search import first
+from chunkcalc.time.service import Service
 from chunkcalc.units import format_bytes, format_count, format_duration
-from chunkcalc.window import recommend
-from chunkcalc.work import attention
+from chunkcalc.work import attention, counts
 
 FASTEST = {"nvidia": "b300", "amd": "mi355x"}  # the vendor's fastest shipped GPU, by name
 FAILS = "fails"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chunkcalc.load import Bounds
-from chunkcalc.outlook import Outlook
+from chunkcalc.answer.judged import Outlook
 from chunkcalc.record import dataclass
-from chunkcalc.search import Limit, best, first, has_gap, last
+from chunkcalc.time.search import Limit, best, first, has_gap, last
+from chunkcalc.time.service import Bounds
 
 FINE_ALIGNMENT = 16  # captured CUDA graphs step by 8 or 16 tokens: where a window is too narrow for more
 THROUGHPUT_SLACK = 0.02  # with one limit only: the smallest chunk this close to the best throughput

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chunkcalc.catalog.names import Slice, bare_label, machine_family, normal, split_format, split_slice, untuned
+from chunkcalc.catalog.profiles import GENERIC, data_folder, extended, hardware_from, model_from, read_toml
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.names import Slice, bare_label, machine_family, normal, split_format, split_slice, untuned
-from chunkcalc.profiles import GENERIC, data_folder, extended, hardware_from, model_from, read_toml
 from chunkcalc.records import Allreduce, Format, Hardware, Link, Model
 
 LONGEST_NAME = 100  # characters of a name that are compared and shown
@@ -41,11 +41,11 @@ def load_model(name: str) -> Found:
     ChunkcalcError : unknown name (with the nearest ones), or an unreadable or invalid profile
     """
     if name.endswith(".toml"):
-        from chunkcalc import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
+        from chunkcalc.catalog import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
 
         return Found(schema.model(read_toml(Path(name), "--model"), name), f"file {name}")
     if name.endswith(".json"):
-        from chunkcalc import configs  # noqa: PLC0415 - only for a user's own files
+        from chunkcalc.catalog import configs  # noqa: PLC0415 - only for a user's own files
 
         return Found(configs.model_from_config(configs.read_json(name), name), f"config {name}")
     _refuse_paths(name, "--model")
@@ -78,7 +78,7 @@ def load_hardware(name: str) -> Found:
     ChunkcalcError : unknown name (with the nearest ones), or an unreadable or invalid profile
     """
     if name.endswith(".toml"):
-        from chunkcalc import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
+        from chunkcalc.catalog import schema  # noqa: PLC0415 - pydantic is loaded for a user's own files only
 
         data = read_toml(Path(name), "--gpu")
         data = _with_base(data, name)

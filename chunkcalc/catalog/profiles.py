@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from chunkcalc.catalog.names import normal
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.names import normal
 from chunkcalc.records import (
     KV_BYTES,
     Absent,
@@ -61,8 +61,8 @@ def data_folder(name: str) -> Path:
     ----------
     name : `models` or `hardware_profiles`
     """
-    installed = Path(__file__).parent / "_data" / name
-    return installed if installed.is_dir() else Path(__file__).parent.parent / name
+    installed = Path(__file__).parents[1] / "_data" / name
+    return installed if installed.is_dir() else Path(__file__).parents[2] / name
 
 
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:
@@ -192,7 +192,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
             efficiency[f"decode_attention.{kv}"],
             efficiency[f"unified_attention.{kv}"],
         )
-        # What does not depend on the joint call is that of the separate one, so that a prompt token makes no step faster.
+        # The rest is that of the separate call: a first prompt token makes no step faster.
         own = {"memory": decode.memory, "latency": decode.latency, "activations": decode.activations}
         efficiency[f"unified_attention.{kv}"] = unified._replace(**own)
     fields["aliases"] = tuple(data.get("aliases", ()))

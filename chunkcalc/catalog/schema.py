@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from chunkcalc.catalog.profiles import check_layers, variants
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import check_layers, variants
 from chunkcalc.records import Kind, Model, Name, Text
 
 Share = Annotated[float, Field(gt=0, le=1)]

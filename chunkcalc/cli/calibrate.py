@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,9 +16,7 @@ from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:  # what the other commands need none of
-    from chunkcalc.measurements import Run
-    from chunkcalc.records import Hardware
-    from chunkcalc.scoring.usable import LeftOut
+    pass
 
 
 def calibrate(
@@ -53,48 +50,27 @@ def calibrate(
 
     Example: chunkcalc calibrate bench/*.json --gpu h100-sxm --engine vllm -o my-h100.toml
     """
-    from datetime import UTC, datetime  # noqa: PLC0415 - quick help
-
+    from chunkcalc.api.files import calibrate as run  # noqa: PLC0415 - quick help
     from chunkcalc.report import calibration as report  # noqa: PLC0415
-    from chunkcalc.scoring.calibrate import calibrate as fit  # noqa: PLC0415
-    from chunkcalc.scoring.usable import check, one_kind, usable  # noqa: PLC0415
 
-    base = _base(gpu)
     _check_target(out, files, force=force)
     options.check_latency_unit(unit)
-    said = {
-        "gpu": gpu, "engine": engine.value if engine else None, "model": model, "tp": tp, "dp": attention_dp, "ep": ep,
-        "weights": weights, "kv": kv, "engine_version": engine_version,
-        "budget": None if budget is None else units.parse_count(budget, "--budget"),
-    }  # fmt: skip
-    runs, skipped = _read(files, {name: value for name, value in said.items() if value is not None}, unit)  # type: ignore[arg-type]
-    one_kind(runs, base, engine.value if engine else None)
-    rows, others = usable(runs, base)
-    left_out = [*skipped, *others]
-    if not rows:
-        reason = f" ({left_out[0].reason})" if left_out else ""
-        raise ChunkcalcError(f"no row can be used{reason}", "rows", "give runs with a fixed number of users")
-    check(rows, base)
     with progress("fitting") as told:
-        found = fit(rows, base, told)
+        found = run(
+            *files, gpu=gpu, engine=engine.value if engine else None, model=model, tp=tp,
+            attention_dp=attention_dp, ep=ep, weights=weights, kv=kv, engine_version=engine_version,
+            budget=None if budget is None else units.parse_count(budget, "--budget"), unit=unit,  # type: ignore[arg-type]
+            progress=told,
+        )  # fmt: skip
+    for sentence in found.assumed:
+        print(f"note: {sentence}", file=sys.stderr)
     if found.choice:
-        write_whole(out, report.profile(found, files, datetime.now(UTC).date().isoformat()), "--out")
+        write_whole(out, found.profile(), "--out")
     if as_json:
-        show_json(report.json(found, left_out, files, str(out)))
+        show_json(report.json(found, found.left_out, files, str(out)))
     else:
-        print(report.text(found, left_out, str(out)))
+        print(report.text(found, found.left_out, str(out)))
     raise typer.Exit(HOLDS if found.choice else FAILS)
-
-
-def _base(gpu: str) -> Hardware:
-    """The shipped GPU that the profile extends."""
-    from chunkcalc.catalog import load_hardware  # noqa: PLC0415 - quick help
-    from chunkcalc.profiles import data_folder  # noqa: PLC0415
-
-    base: Hardware = load_hardware(gpu).record
-    if gpu.endswith(".toml") or not (data_folder("hardware_profiles") / f"{base.id}.toml").is_file():
-        raise ChunkcalcError(f"'{gpu}' is not a shipped GPU", "--gpu", "a calibrated profile extends one: give its id")
-    return base
 
 
 def _check_target(out: Path, files: list[Path], *, force: bool) -> None:
@@ -107,28 +83,3 @@ def _check_target(out: Path, files: list[Path], *, force: bool) -> None:
         raise ChunkcalcError(f"'{out}' exists", "--out", "add --force to overwrite it, or name another file")
     if not out.parent.is_dir():
         raise ChunkcalcError(f"no folder '{out.parent}'", "--out", "give a path in a folder that exists")
-
-
-def _read(
-    files: list[Path], said: Mapping[str, Any], unit: Literal["s", "ms", "us"] | None
-) -> tuple[list[Run], list[LeftOut]]:
-    """The runs of all files, and the rows that are none."""
-    from chunkcalc.measurements import read  # noqa: PLC0415 - quick help
-    from chunkcalc.scoring.usable import LeftOut  # noqa: PLC0415
-
-    runs: list[Run] = []
-    skipped: list[LeftOut] = []
-    notes: list[str] = []
-    for file in dict.fromkeys(files):
-        found = read(file, said, unit)
-        if not found.runs and (found.steps or found.traces):
-            problem = f"holds {'steps' if found.steps else 'requests one by one'}, not runs"
-            raise ChunkcalcError(problem, str(file), "give results with mean TTFT and TPOT")
-        runs += found.runs
-        skipped += [LeftOut(str(file), each.row, each.reason) for each in found.skipped]
-        notes += found.assumed
-    for sentence in dict.fromkeys(notes):
-        print(f"note: {sentence}", file=sys.stderr)
-    if not runs:
-        raise ChunkcalcError(f"no row can be read ({skipped[0].reason if skipped else 'none'})", "rows", "see --help")
-    return runs, skipped

@@ -95,7 +95,7 @@ def check(
 
     Example: chunkcalc check deploy/ --gpu h100 --prompt 4k --output 500 --concurrency 64 --ttft 2s --tpot 50ms
     """
-    from chunkcalc.gate.check import Options  # noqa: PLC0415 - the other commands need none of it
+    from chunkcalc.gate.check import Options, repository  # noqa: PLC0415 - the other commands need none of it
     from chunkcalc.gate.check import check as run  # noqa: PLC0415
     from chunkcalc.gate.settings import Settings, parsed  # noqa: PLC0415
 
@@ -111,7 +111,9 @@ def check(
     _must_load(gpu, model, engine_version)
     if config is not None and not config.is_file():
         raise ChunkcalcError(f"'{config}' is not a file", "--config", "give a chunkcalc.toml")
-    options = Options(paths=tuple(paths), root=_root(paths), settings=settings, config=config, waivers=not no_waivers)
+    options = Options(
+        paths=tuple(paths), root=repository(paths), settings=settings, config=config, waivers=not no_waivers
+    )
     with progress("checking") as told:
         report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), told)
     rows = _changes(diff, options, report) if diff is not None else None
@@ -147,7 +149,7 @@ def _known(report: Report, path: Path | None, write: Path | None) -> Report:
 
 def _must_load(gpu: str | None, model: str | None, version: str | None) -> None:
     """A wrong name on the command line is wrong usage, not something unknown in a file."""
-    from chunkcalc.catalog import load_hardware, load_model  # noqa: PLC0415
+    from chunkcalc.catalog.lookup import load_hardware, load_model  # noqa: PLC0415
     from chunkcalc.engines.tables import table  # noqa: PLC0415
 
     if gpu:
@@ -156,17 +158,6 @@ def _must_load(gpu: str | None, model: str | None, version: str | None) -> None:
         load_model(model)
     if version:
         table("vllm", version, "--engine-version")
-
-
-def _root(paths: list[str]) -> Path:
-    """The repository that the first path, else the working folder lies in; else that folder."""
-    here = Path.cwd()
-    first = (here / paths[0]).resolve() if paths[0] != "-" else here
-    for start in (first, here):
-        for folder in (start, *start.parents):
-            if (folder / ".git").exists():
-                return folder
-    return here
 
 
 def _formats(named: list[str], as_json: bool) -> list[tuple[str, Path | None]]:

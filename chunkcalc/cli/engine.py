@@ -33,7 +33,7 @@ def engine(
 
     Example: chunkcalc engine --gpu h100 -- vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64
     """
-    from chunkcalc.inspection import inspect  # noqa: PLC0415 - the other commands need none of it
+    from chunkcalc.answer.inspection import inspect  # noqa: PLC0415 - the other commands need none of it
 
     found = inspect(words, gpu, version, entry.value, model)
     if as_json:

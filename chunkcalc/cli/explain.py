@@ -50,11 +50,11 @@ def explain(
     """
     if markdown + latex + as_json > 1:
         raise ChunkcalcError("several formats", "--markdown, --latex, --json", "give one of them")
-    from chunkcalc.explain import explain as derive  # noqa: PLC0415 - quick help: sympy takes most of a second
-    from chunkcalc.explain import single  # noqa: PLC0415
+    from chunkcalc.answer.solve import answer  # noqa: PLC0415
+    from chunkcalc.derivation.derive import explain as derive  # noqa: PLC0415 - quick help: sympy takes most of a second
+    from chunkcalc.derivation.derive import single  # noqa: PLC0415
     from chunkcalc.report import derivation  # noqa: PLC0415
     from chunkcalc.report import explain as report  # noqa: PLC0415
-    from chunkcalc.solve import answer  # noqa: PLC0415
 
     question = asked(
         model=model, gpu=gpu, tp=tp, pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import typer
 
 from chunkcalc import units
+from chunkcalc.answer.question import Question
+from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given, parse_link
+from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given
 from chunkcalc.cli.output import FAILS, HOLDS, show_json
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.question import Question
 
 
 def fleet(
@@ -50,8 +51,8 @@ def fleet(
 
     Example: chunkcalc fleet --model qwen3-32b --gpu h100 --rate 12 --prompt 4k --output 500 --ttft 1s --tpot 40ms
     """
-    from chunkcalc.fleet import fleet as find  # noqa: PLC0415 - quick help
     from chunkcalc.report import fleet as report  # noqa: PLC0415
+    from chunkcalc.sizing.fleet import fleet as find  # noqa: PLC0415 - quick help
 
     bandwidth, latency = parse_link(link)
     question = Question(

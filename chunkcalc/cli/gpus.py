@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from chunkcalc import catalog
+from chunkcalc.catalog import lookup
+from chunkcalc.catalog.profiles import data_folder
 from chunkcalc.cli.output import show_json
-from chunkcalc.profiles import data_folder
 from chunkcalc.report import json, tables
 
 app = typer.Typer(help="GPUs: list, show.", no_args_is_help=True)
@@ -18,7 +18,7 @@ def list_gpus(
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.gpus/1 on stdout."),
 ) -> None:
     """List the shipped GPUs."""
-    found = [record for record in catalog.gpus() if record.vendor.startswith(vendor.lower())]
+    found = [record for record in lookup.gpus() if record.vendor.startswith(vendor.lower())]
     if as_json:
         show_json({"schema": json.GPUS, "gpus": [json.gpu(record) for record in found]})
     else:
@@ -32,7 +32,7 @@ def show_gpu(
     as_toml: bool = typer.Option(False, "--toml", help="The profile itself, to start your own from."),
 ) -> None:
     """Show one GPU: datasheet, link, and measured efficiencies."""
-    record = catalog.load_hardware(name).record
+    record = lookup.load_hardware(name).record
     if as_toml:
         print((data_folder("hardware_profiles") / f"{record.id}.toml").read_text(encoding="utf-8"), end="")
     elif as_json:

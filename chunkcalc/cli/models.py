@@ -7,10 +7,11 @@ from pathlib import Path
 
 import typer
 
-from chunkcalc import catalog, configs, counts
+from chunkcalc.catalog import configs, lookup
+from chunkcalc.catalog.profiles import MAX_BYTES
 from chunkcalc.cli.output import show_json, write_whole
-from chunkcalc.profiles import MAX_BYTES
 from chunkcalc.report import json, tables, toml
+from chunkcalc.work import counts
 
 app = typer.Typer(help="Models: list, show, import.", no_args_is_help=True)
 
@@ -21,7 +22,7 @@ def list_models(
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.models/1 on stdout."),
 ) -> None:
     """List the shipped models."""
-    found = [record for record in catalog.models() if record.family.startswith(family)]
+    found = [record for record in lookup.models() if record.family.startswith(family)]
     if as_json:
         show_json({"schema": json.MODELS, "models": [json.model(record) for record in found]})
     else:
@@ -53,7 +54,7 @@ def show_model(
     as_toml: bool = typer.Option(False, "--toml", help="The profile itself, to start your own from."),
 ) -> None:
     """Show one model: its layers and what it amounts to."""
-    record = catalog.load_model(name).record
+    record = lookup.load_model(name).record
     if as_toml:
         print(toml.model(record), end="")
     elif as_json:

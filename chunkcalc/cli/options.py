@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Any
 
 import typer
 
-from chunkcalc import units
+from chunkcalc.answer.question import Question
+from chunkcalc.api.values import PARSERS
+from chunkcalc.api.values import link as parse_link
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.question import Question
 
 # Groups of the help pages.
 DEPLOYMENT, WORKLOAD, LIMITS, OUTPUT = "Deployment", "Workload", "Limits", "Output"
@@ -76,14 +76,6 @@ def given(parse: Any, **values: str | None) -> dict[str, Any]:
     return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
 
 
-# How the options of a question are read; the others are what they are.
-PARSERS: Mapping[str, Any] = {
-    **dict.fromkeys(("prompt", "output", "batch", "context", "chunk", "budget", "concurrency", "prompt_p95"),
-                    units.parse_count),
-    **dict.fromkeys(("rate", "percentile"), units.parse_number),
-    **dict.fromkeys(("ttft", "tpot", "itl"), units.parse_duration),
-    **dict.fromkeys(("draft_acceptance", "memory_fraction", "max_utilisation", "prefix_hit"), units.parse_fraction),
-}  # fmt: skip
 NAMES = {"enable_mixed_chunk": "mixed_chunk", "prefill_decode_interval": "prefill_interval"}
 
 
@@ -108,16 +100,6 @@ def asked(link: str | None = None, **values: Any) -> Question:
         found = value.value if isinstance(value, enum.Enum) else value
         read[NAMES.get(name, name)] = parse(found, f"--{name.replace('_', '-')}") if parse else found
     return Question(**read)
-
-
-def parse_link(value: str | None) -> tuple[float | None, float | None]:
-    """Bandwidth and latency from `16GB/s,20us`."""
-    if value is None:
-        return None, None
-    bandwidth, comma, latency = value.partition(",")
-    if comma and not latency:
-        raise ChunkcalcError(f"'{value}' ends in a comma", "--link", "write for example 16GB/s,20us")
-    return units.parse_rate(bandwidth, "B/s", "--link"), units.parse_duration(latency, "--link") if comma else None
 
 
 def check_latency_unit(unit: str | None) -> None:

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 import typer
 
 from chunkcalc import units
+from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName, given, parse_link
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName, given
 from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
 if TYPE_CHECKING:  # what the other commands need none of
-    from chunkcalc.arrivals import Request
-    from chunkcalc.case import Case
+    from chunkcalc.traffic.arrivals import Request
 
 MOST_REQUESTS = 1_000_000
 ARRIVALS, SETTING = "Arrivals", "Setting"  # groups of the help page
-SERVERS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "--model-path"), "trtllm": ("trtllm-serve",)}
 
 
 class Arrivals(enum.StrEnum):
@@ -82,10 +81,10 @@ def replay(
 
     Example: chunkcalc replay --arrivals poisson --rate 3 --prompt 4000 --output 500 --model llama-3.1-8b --gpu h100
     """
-    from chunkcalc.case import resolve  # noqa: PLC0415 - quick help
-    from chunkcalc.question import Question  # noqa: PLC0415
+    from chunkcalc.answer.question import Question  # noqa: PLC0415
+    from chunkcalc.answer.replay import scheduler_for, setting, simulate  # noqa: PLC0415
+    from chunkcalc.answer.resolve import resolve  # noqa: PLC0415 - quick help
     from chunkcalc.report import replay as report  # noqa: PLC0415
-    from chunkcalc.simulation import scheduler_for, simulate  # noqa: PLC0415
 
     if per_request is not None and trace is not None and per_request.resolve() == trace.resolve():
         raise ChunkcalcError("would overwrite the trace", "--per-request", "name another file")
@@ -101,7 +100,9 @@ def replay(
         **given(units.parse_fraction, memory_fraction=memory_fraction),
     )  # fmt: skip
     case = resolve(question)
-    tokens, most = _setting(case, gpu, model, budget, max_num_seqs)
+    given_tokens = None if budget is None else units.parse_count(budget, "--budget")
+    running = None if max_num_seqs is None else units.parse_count(max_num_seqs, "--max-num-seqs")
+    tokens, most = setting(case, gpu, model, given_tokens, running)
     scheduler = scheduler_for(case, tokens, most, whole=no_chunked_prefill)
     with progress("replaying") as told:
         found = simulate(case, listed, scheduler, concurrency=users, progress=told)
@@ -114,27 +115,14 @@ def replay(
     raise typer.Exit(HOLDS if found.finished else FAILS)
 
 
-def _setting(case: Case, gpu: str, model: str, budget: str | None, most: str | None) -> tuple[int, int]:
-    """Budget and requests at once: as given, else what the engine does without flags."""
-    tokens = None if budget is None else units.parse_count(budget, "--budget")
-    running = None if most is None else units.parse_count(most, "--max-num-seqs")
-    if tokens is None or running is None:
-        from chunkcalc.inspection import inspect  # noqa: PLC0415 - only where something is left out
-
-        engine = case.deployment.engine
-        reading = inspect([*SERVERS[engine.name], model], gpu, engine.version, model=model).reading
-        tokens, running = tokens or reading.budget, running or reading.max_num_seqs
-    return tokens, running
-
-
 def _requests(
     trace: Path | None, arrivals: Arrivals | None, rate: str | None, users: int | None, count: str | None,
     prompt: str | None, output: str | None, p95: str | None, seed: int,
 ) -> list[Request]:  # fmt: skip
     """The trace's requests, or drawn ones."""
-    from chunkcalc.arrivals import burst, poisson, read_trace  # noqa: PLC0415 - quick help
-    from chunkcalc.lengths import variation  # noqa: PLC0415
-    from chunkcalc.question import check_p95  # noqa: PLC0415
+    from chunkcalc.answer.question import check_p95  # noqa: PLC0415
+    from chunkcalc.traffic.arrivals import burst, poisson, read_trace  # noqa: PLC0415 - quick help
+    from chunkcalc.traffic.lengths import variation  # noqa: PLC0415
 
     drawn = {"--arrivals": arrivals, "--rate": rate, "--requests": count, "--prompt": prompt, "--output": output,
              "--prompt-p95": p95}  # fmt: skip

@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
+from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, parse_link
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT
 from chunkcalc.cli.output import HOLDS, show_json
 from chunkcalc.cli.progress import shown
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from chunkcalc.answer import MARGINAL
+from chunkcalc.answer.records import MARGINAL
+from chunkcalc.answer.solve import answer
 from chunkcalc.cli import options
 from chunkcalc.cli.options import LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, asked
 from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
 from chunkcalc.cli.progress import progress
 from chunkcalc.report import json, text
-from chunkcalc.solve import answer
 
 
 def solve(

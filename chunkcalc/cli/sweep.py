@@ -7,23 +7,22 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from chunkcalc.case import Case
+from chunkcalc.answer.resolve import Case
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, EngineName, asked
 from chunkcalc.cli.output import HOLDS, show, show_json, whole_file
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.grids import parse_values
+from chunkcalc.grids.grids import parse_values
 
 if TYPE_CHECKING:  # a quick --help
+    from chunkcalc.grids.points import Point
     from chunkcalc.report.sweep import Strip
-    from chunkcalc.sweep import Point
 
 MOST_POINTS = 2_000_000
 MOST_SHOWN = 20_000  # points that --json puts into one document
@@ -86,9 +85,9 @@ def sweep(
 
     Example: chunkcalc sweep --model llama-3.1-8b --gpu h100-sxm --prompt 4k --ttft 1s --tpot 30ms --batch 8,32,128
     """
+    from chunkcalc.grids.points import deployments  # noqa: PLC0415
     from chunkcalc.report import sweep as report  # noqa: PLC0415 - quick help
     from chunkcalc.report.chart import chart  # noqa: PLC0415
-    from chunkcalc.sweep import deployments  # noqa: PLC0415
 
     _check_targets(out, plot, force=force)
     if kind is not None and plot is None:
@@ -129,7 +128,7 @@ def sweep(
 
             for case in cases:
                 swept.append(_swept(case, chunks, batches, contexts, write, more))
-                strips += _strips(case, swept[-1])
+                strips += report.strips(case, swept[-1])
                 if as_json:
                     rows += [report.record(report.keys_of(case), point) for point in swept[-1]]
                 if plot is None and len(cases) > 1:
@@ -146,7 +145,7 @@ def sweep(
 
 def _widest(cases: list[Case], swept: list[list[Point]]) -> int:
     """The deployment with most points that hold: the one to draw of many."""
-    from chunkcalc.sweep import HOLDS as ALL_HOLD  # noqa: PLC0415
+    from chunkcalc.grids.points import HOLDS as ALL_HOLD  # noqa: PLC0415
 
     return max(range(len(cases)), key=lambda index: sum(point.state == ALL_HOLD for point in swept[index]))
 
@@ -185,30 +184,14 @@ def _swept(
     write: Callable[[dict[str, Any], Point], None], told: Callable[[int], None],
 ) -> list[Point]:  # fmt: skip
     """The points of one deployment, written as they come."""
+    from chunkcalc.grids.points import points  # noqa: PLC0415
     from chunkcalc.report.sweep import keys_of  # noqa: PLC0415
-    from chunkcalc.sweep import points  # noqa: PLC0415
 
     keys, found = keys_of(case), []
     for point in points(case, chunks, batches, contexts or [case.workload.context], told):
         found.append(point)
         write(keys, point)
     return found
-
-
-def _strips(case: Case, points: list[Point]) -> list[Strip]:
-    """The same by batch and context."""
-    from chunkcalc.report.sweep import Strip, keys_of  # noqa: PLC0415
-    from chunkcalc.sweep import window_of  # noqa: PLC0415
-
-    states: dict[tuple[int, int], list[tuple[int, str]]] = {}
-    for point in points:
-        states.setdefault((point.batch, point.context), []).append((point.chunk, point.state))
-    keys = keys_of(case)
-    return [
-        Strip(keys=keys, batch=batch, context=context, chunks=[chunk for chunk, _ in each],
-              states=[state for _, state in each], find=partial(window_of, case, batch, context))
-        for (batch, context), each in states.items()
-    ]  # fmt: skip
 
 
 @contextmanager

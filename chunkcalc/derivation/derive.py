@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from chunkcalc import corrections, notation, sensitivity, symbolic
-from chunkcalc.answer import Answer
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.records import Answer
+from chunkcalc.derivation import notation, sensitivity, symbolic, term_by_term
+from chunkcalc.derivation.equation_values import WHY_NOT, Letters
+from chunkcalc.derivation.interpretation import notes, takeaway
+from chunkcalc.derivation.nomenclature import NOMENCLATURE
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.letters import WHY_NOT, Letters
-from chunkcalc.nomenclature import NOMENCLATURE
-from chunkcalc.outlook import outlook
 from chunkcalc.record import dataclass
-from chunkcalc.step import timer_for
-from chunkcalc.takeaways import notes, takeaway
+from chunkcalc.time.step import timer_for
 from chunkcalc.units import format_duration, format_si
 
 
@@ -75,7 +75,7 @@ class Derivation:
     corrected: tuple[Shown, ...]
     notes: tuple[str, ...]
     floor: Floor | None
-    terms: tuple[corrections.Term, ...]
+    terms: tuple[term_by_term.Term, ...]
     base: sensitivity.Values
     changes: tuple[sensitivity.Change, ...]
 
@@ -93,7 +93,7 @@ def explain(answer: Answer) -> Derivation:
         answer=answer, textbook=tuple(_shown(letters, key) for key in letters.textbook_keys()),
         corrected=tuple(_shown(letters, key) for key in letters.correction_keys()),
         notes=tuple(notes(letters)), floor=_floor(answer),
-        terms=tuple(corrections.terms(answer)), base=base, changes=tuple(changes),
+        terms=tuple(term_by_term.terms(answer)), base=base, changes=tuple(changes),
     )  # fmt: skip
 
 

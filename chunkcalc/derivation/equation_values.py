@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from chunkcalc import corrections, counts, equations, roofline, symbolic
-from chunkcalc.answer import Answer
-from chunkcalc.outlook import outlook
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.records import Answer
+from chunkcalc.derivation import symbolic, term_by_term
 from chunkcalc.records import KV_BYTES, WEIGHT_BYTES, Gqa, Kernel, Moe
-from chunkcalc.step import timer_for
-from chunkcalc.textbook import ClosedForms
+from chunkcalc.textbook import equations
+from chunkcalc.textbook.forms import ClosedForms
+from chunkcalc.time import roofline
+from chunkcalc.time.step import timer_for
+from chunkcalc.work import counts
 
 ATTENTION = frozenset(("prefill_attention", "mla_prefill", "mla_absorb", "mla_sparse"))  # forms whose work is pairs
 WHY_NOT = {
@@ -170,12 +173,12 @@ class Letters:
 
     def largest_product(self) -> Kernel:
         """The product that takes most of the step."""
-        products = [kernel for kernel in self.kernels if kernel.form in corrections.PRODUCTS]
+        products = [kernel for kernel in self.kernels if kernel.form in term_by_term.PRODUCTS]
         return max(products, key=lambda kernel: float(roofline.seconds(kernel, self.hardware)))
 
     def _product(self) -> dict[str, float]:
         kernel = self.largest_product()
-        x, y = (corrections.side(kernel, self.hardware, name) for name in ("compute", "memory"))
+        x, y = (term_by_term.side(kernel, self.hardware, name) for name in ("compute", "memory"))
         return {"x": x, "y": y, "q": self.hardware.efficiency[f"{kernel.form}.{kernel.dtype}"].knee}
 
     def messages(self) -> list[Kernel]:

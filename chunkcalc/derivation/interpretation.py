@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from chunkcalc import counts, notation, roofline, symbolic
-from chunkcalc.letters import ATTENTION, WHY_NOT, Letters
+from chunkcalc.derivation import notation, symbolic
+from chunkcalc.derivation.equation_values import ATTENTION, WHY_NOT, Letters
+from chunkcalc.time import roofline
 from chunkcalc.units import format_count, format_duration, format_si
+from chunkcalc.work import counts
 
 
 def takeaway(letters: Letters, key: str, x: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 from sympy.printing.latex import LatexPrinter
 
-from chunkcalc.nomenclature import NOMENCLATURE
+from chunkcalc.derivation.nomenclature import NOMENCLATURE
 
 APART = "\0"  # between the letter's name and the number in its place
 PRECEDENCE = {"sum": 1, "product": 2, "power": 3, "atom": 4}

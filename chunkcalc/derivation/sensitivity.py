@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from chunkcalc.answer import Answer
-from chunkcalc.catalog import with_link
-from chunkcalc.outlook import Outlook, outlook
+from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.answer.records import Answer
+from chunkcalc.answer.window import every_limit, window
+from chunkcalc.catalog.lookup import with_link
 from chunkcalc.records import Deployment, Slo, Workload
-from chunkcalc.window import every_limit, window
 
 MORE = 1.1
 Setup = tuple[Deployment, Workload, Slo]

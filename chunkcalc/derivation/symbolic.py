@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from chunkcalc import equations, load, ops, ridge, roofline, step
-from chunkcalc.notation import APART
+from chunkcalc import ops
+from chunkcalc.derivation.notation import APART
 from chunkcalc.records import Allreduce
-from chunkcalc.step import StepTimer
+from chunkcalc.textbook import equations, ridge
+from chunkcalc.time import roofline, service, step
+from chunkcalc.time.step import StepTimer
 from chunkcalc.work import moe, pairs
 
 
@@ -122,8 +124,8 @@ EQUATIONS: Mapping[str, Equation] = {
         "measured all-reduces, docs/accuracy.md",
     ),
     "C6": Equation(
-        "prompt tokens a step must carry", ("c_bal", r"c_{\mathrm{bal}}"), load.balance_chunk, ("b", "A", "s_eff", "o"),
-        "token", "as many prompts enter as answers finish",
+        "prompt tokens a step must carry", ("c_bal", r"c_{\mathrm{bal}}"), service.balance_chunk,
+        ("b", "A", "s_eff", "o"), "token", "as many prompts enter as answers finish",
     ),
     "C7a": Equation(
         "queries that see less than the window", ("n_g", "n_g"), pairs.growing, ("c", "p", "w"), "token",
@@ -139,7 +141,7 @@ EQUATIONS: Mapping[str, Equation] = {
         "fitted to served latencies, docs/accuracy.md",
     ),
     "C9": Equation(
-        "tokens that a speculative step yields", ("A", "A"), load.accepted_tokens, ("gamma", "chance"), "token",
+        "tokens that a speculative step yields", ("A", "A"), service.accepted_tokens, ("gamma", "chance"), "token",
         "Leviathan et al., arXiv 2211.17192, equation 1",
     ),
 }  # fmt: skip

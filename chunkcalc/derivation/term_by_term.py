@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from chunkcalc import roofline
-from chunkcalc.answer import Answer
-from chunkcalc.outlook import outlook
-from chunkcalc.precision import peak
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.records import Answer
+from chunkcalc.catalog.precision import peak
 from chunkcalc.records import Hardware, Kernel
-from chunkcalc.step import StepTimer, timer_for
-from chunkcalc.textbook import ClosedForms
+from chunkcalc.textbook.forms import ClosedForms
+from chunkcalc.time import roofline
+from chunkcalc.time.step import StepTimer, timer_for
 
 NOTHING = 1e-12  # of rounding [s]
 LINKS = frozenset(("allreduce", "handover"))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkcalc import counts, ops
+from chunkcalc import ops
 from chunkcalc.engines.reserve import reserve_bytes
 from chunkcalc.record import dataclass
 from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
-from chunkcalc.work import attention
+from chunkcalc.work import attention, counts
 
 GIB = 2**30
 IN_FLIGHT = 1024  # requests per attention rank: the engines' default for those at once on a large GPU

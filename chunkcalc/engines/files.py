@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from chunkcalc.catalog.profiles import MAX_BYTES
 from chunkcalc.engines.words import placed
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import MAX_BYTES
 
 MOST_OPTIONS = 1000
 

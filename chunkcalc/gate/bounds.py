@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chunkcalc.disaggregation import alone, decode_certificate, prefill_certificate
+from chunkcalc.answer.disaggregation import alone, decode_certificate, prefill_certificate
+from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
-from chunkcalc.outlook import Outlook, outlook
-from chunkcalc.search import first
+from chunkcalc.time.search import first
 from chunkcalc.units import format_duration
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chunkcalc.answer import Answer
+from chunkcalc.answer.records import Answer
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.finding import Fix
 from chunkcalc.units import format_count, format_duration

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from chunkcalc.catalog.profiles import read_toml
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import read_toml
 from chunkcalc.record import dataclass
 
 Level = Literal["error", "warning", "note"]

@@ -124,6 +124,22 @@ def check(options: Options, stdin: Callable[[], bytes], progress: Progress = sil
     return merged(_run(jobs, data, progress), options, len(named))
 
 
+def repository(paths: Sequence[str]) -> Path:
+    """The repository that the first path, else the working folder lies in; else that folder.
+
+    Parameters
+    ----------
+    paths : to check
+    """
+    here = Path.cwd()
+    first = (here / paths[0]).resolve() if paths[0] != "-" else here
+    for start in (first, here):
+        for folder in (start, *start.parents):
+            if (folder / ".git").exists():
+                return folder
+    return here
+
+
 class _Job(NamedTuple):
     path: str
     asked: bool

@@ -10,9 +10,9 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chunkcalc.catalog.profiles import read_toml
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.settings import Setting, parse_date, parsed
-from chunkcalc.profiles import read_toml
 from chunkcalc.record import dataclass
 
 CONFIG = "chunkcalc.toml"

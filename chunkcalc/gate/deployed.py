@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from chunkcalc.answer import FEASIBLE, MARGINAL, SCALE_UP, Answer
-from chunkcalc.capacity import Capacity
+from chunkcalc.answer.records import FEASIBLE, MARGINAL, SCALE_UP, Answer
+from chunkcalc.engines.capacity import Capacity
 from chunkcalc.engines.words import Word
 from chunkcalc.gate.budget import budget_flag, ranks
 from chunkcalc.gate.evaluation import Evaluation

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chunkcalc.answer import OVERLOADED, Answer
+from chunkcalc.answer.judged import Outlook
+from chunkcalc.answer.records import OVERLOADED, Answer
+from chunkcalc.answer.window import every_limit
 from chunkcalc.gate.budget import budget_flag, ranks, setting, written
 from chunkcalc.gate.catalogue import Level
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
-from chunkcalc.outlook import Outlook
-from chunkcalc.search import last
+from chunkcalc.time.search import last
 from chunkcalc.units import format_count, format_duration
-from chunkcalc.window import every_limit
 
 LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
 GAINED = 1.1  # times the requests from which a smaller budget is worth a word

@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from chunkcalc.answer import Answer
-from chunkcalc.capacity import Capacity, capacity
-from chunkcalc.case import Case, resolve
+from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.records import Answer
+from chunkcalc.answer.resolve import Case, resolve
+from chunkcalc.answer.solve import answer, largest_batch
+from chunkcalc.engines.capacity import Capacity, capacity
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.known import Known
-from chunkcalc.outlook import Outlook, outlook
-from chunkcalc.question import Question
 from chunkcalc.record import dataclass
-from chunkcalc.solve import answer, largest_batch
-from chunkcalc.step import StepTimer, timer_for
+from chunkcalc.time.step import StepTimer, timer_for
 
 ASSUMED_OUTPUT = 512
 MOST_ROUNDS = 12  # of the fixed point between a request rate and its batch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from chunkcalc.counts import fixed_bytes_per_sequence, kv_bytes_per_token
 from chunkcalc.engines.words import Remark, Word
 from chunkcalc.gate.catalogue import Level, rule
 from chunkcalc.gate.evaluation import Evaluation
@@ -13,6 +12,7 @@ from chunkcalc.gate.facts import about_model
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.gate.fixes import fix_for
 from chunkcalc.units import format_count
+from chunkcalc.work.counts import fixed_bytes_per_sequence, kv_bytes_per_token
 
 # Tokens of the largest image that vLLM must take in one step, by the family of the model
 # (vllm-project/recipes issue 441: gemma-4 needs 2,496, the default of an A100 is 2,048).

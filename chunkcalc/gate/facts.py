@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chunkcalc.catalog import Found, load_hardware, load_model
+from chunkcalc.catalog.lookup import Found, load_hardware, load_model
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.process import Process

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from chunkcalc.catalog import Found, load_hardware
+from chunkcalc.answer.inspection import Inspection, inspect_command
+from chunkcalc.catalog.lookup import Found, load_hardware
 from chunkcalc.engines.command import Command, arguments, model_name, read
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.reading import Reading, Target
@@ -14,7 +15,6 @@ from chunkcalc.engines.tables import Table, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.facts import about_model, gpu_of, model_of
 from chunkcalc.gate.settings import Settings
-from chunkcalc.inspection import Inspection, inspect_command
 from chunkcalc.manifests.process import Process
 from chunkcalc.records import Hardware
 

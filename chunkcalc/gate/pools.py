@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from chunkcalc.answer import FEASIBLE
+from chunkcalc.answer.records import FEASIBLE
+from chunkcalc.answer.solve import answer
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
-from chunkcalc.solve import answer
 from chunkcalc.units import format_duration
 
 BUSY = 0.85  # share of the time that a prefill worker may be busy

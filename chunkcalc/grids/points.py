@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkcalc.case import Case, decode_tokens, resolve
-from chunkcalc.catalog import gpus as shipped
-from chunkcalc.catalog import load_hardware
-from chunkcalc.counts import gpu_weight_bytes
+from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import Case, decode_tokens, resolve
+from chunkcalc.answer.window import Window, every_limit, window
+from chunkcalc.catalog.lookup import gpus as shipped
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.outlook import Outlook, outlook
-from chunkcalc.question import Question
 from chunkcalc.records import Slo, Workload
-from chunkcalc.step import StepTimer, timer_for
-from chunkcalc.window import Window, every_limit, window
+from chunkcalc.time.step import StepTimer, timer_for
+from chunkcalc.work.counts import gpu_weight_bytes
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 BLOCK = 16_384  # points of an array: what stays in the cache of a core

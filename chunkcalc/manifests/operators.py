@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chunkcalc.catalog import load_hardware
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.engines.words import Word
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.configs import Configs

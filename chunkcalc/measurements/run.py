@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from chunkcalc.arrivals import Request
 from chunkcalc.record import dataclass
 from chunkcalc.records import KvFormat
+from chunkcalc.traffic.arrivals import Request
 
 Kind = Literal["serving", "steps", "traces", "vllm", "sglang", "guidellm", "aiperf", "genai-perf"]
 

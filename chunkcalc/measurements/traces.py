@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chunkcalc.arrivals import Request
 from chunkcalc.measurements.cells import UnreadableError, count, engine_name, latency, number, text
 from chunkcalc.measurements.facts import MOST_GPUS, MOST_REQUESTS, MOST_TOKENS
 from chunkcalc.measurements.run import MeasuredTrace, Skipped, Timed
 from chunkcalc.measurements.serving import whole
+from chunkcalc.traffic.arrivals import Request
 
 TRACE_COLUMNS = ("gpu", "model", "arrival_s", "input", "output", "ttft_ms")
 LONGEST_TRACE = 1e10  # s, so that arrivals may also be times since 1970

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chunkcalc.answer import Answer
-from chunkcalc.outlook import outlook
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.records import Answer
 from chunkcalc.plots import paper
-from chunkcalc.step import timer_for
+from chunkcalc.time.step import timer_for
 from chunkcalc.units import format_count, format_duration
 
 READABLE = {paper.YELLOW: "#8a7d00", "#bbbbbb": "#777777"}  # pale colours as text

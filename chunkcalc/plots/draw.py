@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chunkcalc.answer import Answer
-from chunkcalc.case import Case
+from chunkcalc.answer.records import Answer
+from chunkcalc.answer.resolve import Case
+from chunkcalc.answer.solve import answer
+from chunkcalc.grids.points import Point, points
 from chunkcalc.plots import breakdown, paper, region, roofline, window
-from chunkcalc.solve import answer
-from chunkcalc.sweep import Point, points
 from chunkcalc.units import format_count
 
 FINE = 300  # chunks of a curve

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from chunkcalc.answer import Answer
+from chunkcalc.answer.records import Answer
 from chunkcalc.errors import ChunkcalcError
 
 # Okabe and Ito's colours.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from chunkcalc.grids.points import Point
 from chunkcalc.plots import paper
 from chunkcalc.plots.states import COLOURS, OPACITY, patches
 from chunkcalc.report.sweep import MEANING
-from chunkcalc.sweep import Point
 
 WIDE, HIGH = 0.3, 0.08  # shares of the columns and rows that a region needs for its name
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import log
 from typing import Any
 
-from chunkcalc.answer import Answer
-from chunkcalc.outlook import outlook
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.records import Answer
+from chunkcalc.catalog.precision import peak
 from chunkcalc.plots import paper
-from chunkcalc.precision import peak
-from chunkcalc.step import StepTimer, timer_for
+from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.units import format_count, format_si
 
 APART = 0.45  # of the logarithms of two points whose names would overlap

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from chunkcalc.grids.points import HOLDS
 from chunkcalc.plots import paper
 from chunkcalc.report.sweep import MEANING
-from chunkcalc.sweep import HOLDS
 
 COLOURS = {
     HOLDS: paper.GREEN, "ttft": paper.BLUE, "tpot": paper.VERMILION, "itl": paper.PURPLE,

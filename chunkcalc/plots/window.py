@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chunkcalc.answer import Answer
-from chunkcalc.load import accepted_tokens
+from chunkcalc.answer.records import Answer
+from chunkcalc.grids.points import HOLDS, Point
 from chunkcalc.plots import paper, states
-from chunkcalc.sweep import HOLDS, Point
+from chunkcalc.time.service import accepted_tokens
 from chunkcalc.units import format_count, format_duration
 
 BAND = 0.15  # opacity

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from chunkcalc.case import Case
-from chunkcalc.load import accepted_tokens
+from chunkcalc.answer.resolve import Case
+from chunkcalc.answer.window import Window
+from chunkcalc.grids.points import HOLDS, Point
 from chunkcalc.report.sweep import MEANING, Strip
 from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.report.text import Line, Segment
-from chunkcalc.sweep import HOLDS, Point
+from chunkcalc.time.service import accepted_tokens
 from chunkcalc.units import format_count, format_duration
-from chunkcalc.window import Window
 
 LABELS = (8, 44)  # columns of the rows' names, at least and at most
 STRIP, ENDS = 44, 16  # columns of the chunk axis at most, and of the window beside it

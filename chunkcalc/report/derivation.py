@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from chunkcalc.explain import Derivation, Shown
-from chunkcalc.nomenclature import NOMENCLATURE
+from chunkcalc.derivation.derive import Derivation, Shown
+from chunkcalc.derivation.nomenclature import NOMENCLATURE
+from chunkcalc.derivation.symbolic import EQUATIONS
 from chunkcalc.report import explain as words
-from chunkcalc.symbolic import EQUATIONS
 
 PREAMBLE = r"""% Compile twice: the tables take their widths from the first run.
 \documentclass{article}

@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from chunkcalc.explain import Derivation, Shown
+from chunkcalc.derivation.derive import Derivation, Shown
+from chunkcalc.derivation.sensitivity import Change, Values
 from chunkcalc.report.json import inputs
 from chunkcalc.report.tables import WIDTH
 from chunkcalc.report.text import Line, Segment
-from chunkcalc.sensitivity import Change, Values
 from chunkcalc.units import format_count, format_duration
 
 SCHEMA = "chunkcalc.explain/1"

@@ -6,9 +6,9 @@ import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from chunkcalc.fleet import Fleet
 from chunkcalc.report.tables import WIDTH, table
-from chunkcalc.shapes import Shape, describe
+from chunkcalc.sizing.fleet import Fleet
+from chunkcalc.sizing.shapes import Shape, describe
 from chunkcalc.units import format_count, format_duration, format_si
 
 SCHEMA = "chunkcalc.fleet/1"

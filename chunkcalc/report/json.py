@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from chunkcalc import counts
-from chunkcalc.answer import Answer, Load, Reading
-from chunkcalc.capacity import Capacity
-from chunkcalc.precision import precision_for
+from chunkcalc.answer.records import Answer, Load, Reading
+from chunkcalc.catalog.precision import precision_for
+from chunkcalc.engines.capacity import Capacity
 from chunkcalc.records import Hardware, Model
+from chunkcalc.work import counts
 
 if TYPE_CHECKING:  # the other reports need none of it
-    from chunkcalc.inspection import Inspection
+    from chunkcalc.answer.inspection import Inspection
 
 SOLVE, MODELS, GPUS = "chunkcalc.solve/1", "chunkcalc.models/1", "chunkcalc.gpus/1"
 ENGINE = "chunkcalc.engine/1"

@@ -6,9 +6,9 @@ import csv
 import io
 from typing import Any
 
-from chunkcalc.case import Case
+from chunkcalc.answer.replay import SHOWN, Simulation
+from chunkcalc.answer.resolve import Case
 from chunkcalc.report.tables import table
-from chunkcalc.simulation import SHOWN, Simulation
 from chunkcalc.units import format_count, format_duration
 
 SCHEMA = "chunkcalc.replay/1"

@@ -7,12 +7,13 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from chunkcalc.case import Case
+from chunkcalc.answer.resolve import Case
+from chunkcalc.answer.window import Window
+from chunkcalc.grids.points import HOLDS, Point
 from chunkcalc.record import dataclass
-from chunkcalc.sweep import HOLDS, Point
-from chunkcalc.window import Window
 
 SCHEMA = "chunkcalc.sweep/1"
 KEYS = ("model", "gpu", "gpus", "tp", "pp", "dp", "ep", "engine", "weights", "kv", "prompt", "output")
@@ -61,6 +62,27 @@ def keys_of(case: Case) -> dict[str, Any]:
         deployment.engine.name, precision.weights, precision.kv, case.workload.prompt, case.workload.output,
     )  # fmt: skip
     return dict(zip(KEYS, values, strict=True))
+
+
+def strips(case: Case, points: Sequence[Point]) -> list[Strip]:
+    """The points of a deployment by batch and context.
+
+    Parameters
+    ----------
+    case : the deployment
+    points : of it
+    """
+    from chunkcalc.grids.points import window_of  # noqa: PLC0415 - numpy
+
+    states: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for point in points:
+        states.setdefault((point.batch, point.context), []).append((point.chunk, point.state))
+    keys = keys_of(case)
+    return [
+        Strip(keys=keys, batch=batch, context=context, chunks=[chunk for chunk, _ in each],
+              states=[state for _, state in each], find=partial(window_of, case, batch, context))
+        for (batch, context), each in states.items()
+    ]  # fmt: skip
 
 
 def csv_rows(rows: Iterable[Sequence[Any]]) -> str:

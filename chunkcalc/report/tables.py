@@ -6,15 +6,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from chunkcalc import counts
-from chunkcalc.precision import precision_for
+from chunkcalc.catalog.precision import precision_for
 from chunkcalc.records import Hardware, Model, Moe
 from chunkcalc.report.json import calibrated
 from chunkcalc.units import format_bytes, format_count, format_si
+from chunkcalc.work import counts
 
 if TYPE_CHECKING:  # the other reports need none of it
+    from chunkcalc.answer.inspection import Inspection
     from chunkcalc.engines.reading import Value
-    from chunkcalc.inspection import Inspection
 
 WIDTH = 80
 

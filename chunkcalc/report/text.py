@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chunkcalc.answer import FEASIBLE, MARGINAL, Answer
-from chunkcalc.remedies import describe
+from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer
+from chunkcalc.answer.remedies import describe
 from chunkcalc.report.json import inputs
 from chunkcalc.units import format_bytes, format_count, format_duration, format_si
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from chunkcalc.closed import closed_loop
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
 from chunkcalc.record import dataclass
@@ -19,6 +18,7 @@ from chunkcalc.scoring.fitting import Range, fit, held_out, parts, ranges
 from chunkcalc.scoring.sample import Sample, errors_of, present, sample
 from chunkcalc.scoring.served import Servers
 from chunkcalc.scoring.usable import Usable
+from chunkcalc.traffic.closed_loop import closed_loop
 
 MOST_WORSE = 0.005  # by which held-out rows may get worse, with CAUTION standard errors to spare
 CAUTION = 1.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from chunkcalc.profiles import SCALED
+from chunkcalc.catalog.profiles import SCALED
 
 
 class Constant(NamedTuple):

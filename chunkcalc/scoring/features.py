@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkcalc import roofline
-from chunkcalc.closed import Loop, Steps, first_token_time, full_step, lock_step, prompt_room, token_time
 from chunkcalc.engines import NORM_FUSED
 from chunkcalc.engines.tables import table
 from chunkcalc.records import Deployment, Hardware, Kernel, Overheads
 from chunkcalc.scoring.served import Served
-from chunkcalc.step import StepTimer
+from chunkcalc.time import roofline
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.closed_loop import Loop, Steps, first_token_time, full_step, lock_step, prompt_room, token_time
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 STEPS = ("decode", "prompt", "riding", "full")

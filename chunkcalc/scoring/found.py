@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkcalc.closed import Closed
 from chunkcalc.measurements import Skipped
 from chunkcalc.record import dataclass
 from chunkcalc.scoring.errors import Summary
 from chunkcalc.scoring.healthy import Exclusion
 from chunkcalc.scoring.served import Served
+from chunkcalc.traffic.closed_loop import Closed
 
 NONE = Summary(n=0)
 

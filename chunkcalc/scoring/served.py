@@ -7,21 +7,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from chunkcalc.case import resolve
-from chunkcalc.catalog import load_hardware, load_model
-from chunkcalc.closed import Bench, Closed, closed_loop
-from chunkcalc.counts import gpu_weight_bytes
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.resolve import resolve
+from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.engines import ENGINES
 from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.launches import Launch, launch_for, poll_for
-from chunkcalc.lengths import parts
 from chunkcalc.measurements import Run
-from chunkcalc.question import Question
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
-from chunkcalc.step import StepTimer
-from chunkcalc.traffic import Traffic
+from chunkcalc.scoring.launches import Launch, launch_for, poll_for
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.closed_loop import Bench, Closed, closed_loop
+from chunkcalc.traffic.flow import Traffic
+from chunkcalc.traffic.lengths import parts
+from chunkcalc.work.counts import gpu_weight_bytes
 
 # Which table of defaults holds the tokens of a step, and the largest batch.
 BUDGETS = {"vllm": "max_num_batched_tokens", "sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from chunkcalc.case import resolve
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.replay import scheduler_for, simulate
+from chunkcalc.answer.resolve import resolve
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import MeasuredTrace, Measurements, Skipped, StepRow
-from chunkcalc.question import Question
 from chunkcalc.records import Format, Precision
 from chunkcalc.scoring.errors import summary
 from chunkcalc.scoring.found import NONE, Score
 from chunkcalc.scoring.served import NO_LINK, Link
-from chunkcalc.simulation import scheduler_for, simulate
-from chunkcalc.step import StepTimer
+from chunkcalc.time.step import StepTimer
 
 READ = "see which columns score reads: docs/accuracy.md"
 FALLBACK_BUDGET, FALLBACK_BATCH = 2048, 256  # where a trace does not say

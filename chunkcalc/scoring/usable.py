@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chunkcalc.catalog import load_hardware
-from chunkcalc.closed import Closed, closed_loop
+from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run
 from chunkcalc.records import Hardware
 from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import Served, Servers
+from chunkcalc.traffic.closed_loop import Closed, closed_loop
 
 APART = 1.5  # latencies of one configuration, the larger over the smaller
 BELOW = 0.95  # of the floor: clocks are not exact

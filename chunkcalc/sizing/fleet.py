@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chunkcalc.answer import FEASIBLE
-from chunkcalc.disaggregation import KV_LINK
+from chunkcalc.answer.disaggregation import KV_LINK
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.records import FEASIBLE
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
-from chunkcalc.question import Question
 from chunkcalc.record import dataclass
-from chunkcalc.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated
+from chunkcalc.sizing.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated
 
 LOOSER = 1.5  # times a limit, to see what it would save
 

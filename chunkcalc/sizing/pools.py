@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from chunkcalc import search
-from chunkcalc.capacity import IN_FLIGHT, capacity
-from chunkcalc.case import Case
-from chunkcalc.disaggregation import alone, exposed_transfer, transfer_time
-from chunkcalc.lengths import variation
-from chunkcalc.load import accepted_tokens
-from chunkcalc.outlook import outlook
-from chunkcalc.queueing import mean_wait, sum_quantile, wait_error, waited_error
-from chunkcalc.step import StepTimer
+from chunkcalc.answer.disaggregation import alone, exposed_transfer, transfer_time
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.resolve import Case
+from chunkcalc.engines.capacity import IN_FLIGHT, capacity
+from chunkcalc.time import search
+from chunkcalc.time.service import accepted_tokens
+from chunkcalc.time.step import StepTimer
+from chunkcalc.traffic.lengths import variation
+from chunkcalc.traffic.queueing import mean_wait, sum_quantile, wait_error, waited_error
 
 
 class PrefillUnit:

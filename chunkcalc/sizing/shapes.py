@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from chunkcalc.answer import FEASIBLE, MARGINAL
-from chunkcalc.apart import DecodeUnit, PrefillUnit
-from chunkcalc.capacity import capacity
-from chunkcalc.case import Case, resolve
-from chunkcalc.demand import Demand, Settled
-from chunkcalc.disaggregation import sure
+from chunkcalc.answer.demand import Demand, Settled
+from chunkcalc.answer.disaggregation import sure
+from chunkcalc.answer.question import Question
+from chunkcalc.answer.records import FEASIBLE, MARGINAL
+from chunkcalc.answer.resolve import Case, resolve
+from chunkcalc.engines.capacity import capacity
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.question import Question
 from chunkcalc.record import dataclass
-from chunkcalc.step import timer_for
+from chunkcalc.sizing.pools import DecodeUnit, PrefillUnit
+from chunkcalc.time.step import timer_for
 
 COLOCATED, DISAGGREGATED = "colocated", "disaggregated"
 MORE = 1.5  # times the replicas that the rate asks for: the error band may want as many

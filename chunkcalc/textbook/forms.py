@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 
-from chunkcalc import counts, equations
-from chunkcalc.load import Bounds
-from chunkcalc.precision import peak
+from chunkcalc.catalog.precision import peak
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Slo, Workload
-from chunkcalc.search import Limit, first, last
+from chunkcalc.textbook import equations
+from chunkcalc.time.search import Limit, first, last
+from chunkcalc.time.service import Bounds
+from chunkcalc.work import counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

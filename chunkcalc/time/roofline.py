@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
-from chunkcalc.precision import WEIGHT_ONLY, peak
+from chunkcalc.catalog.precision import WEIGHT_ONLY, peak
 from chunkcalc.records import Allreduce, Efficiency, Hardware, Kernel, Overheads
 
 CACHE_KEEPS = 0.5  # share of the last-level cache that still holds what the kernel before wrote

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from chunkcalc.load import Bounds
+from chunkcalc.time.service import Bounds
 
 SLOWEST = 1e-3  # rate from which a highest one is looked for [request/s]
 MOST_LOAD = 1e5  # requests per second, or users, beyond which no higher load is looked for

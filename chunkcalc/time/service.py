@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
-from chunkcalc.prefill import Prefill, StepTime, cached_tokens
 from chunkcalc.records import Deployment, Parallelism, Workload
+from chunkcalc.time.prefill import Prefill, StepTime, cached_tokens
 
 
 def accepted_tokens(gamma: Any, chance: Any) -> Any:

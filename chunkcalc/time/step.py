@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from chunkcalc import ops, roofline
+from chunkcalc import ops
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Hardware, Kernel, LayerGroup, Overheads
-from chunkcalc.roofline import Bound
-from chunkcalc.steptimes import StepTimes
+from chunkcalc.time import roofline
+from chunkcalc.time.roofline import Bound
+from chunkcalc.time.steptimes import StepTimes
 from chunkcalc.work import attention, elementwise, head, linear, link, moe
 
 MOST_TIMERS = 512  # of the deployments that were asked about last

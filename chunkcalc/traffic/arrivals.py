@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.lengths import draw
+from chunkcalc.traffic.lengths import draw
 
 MAX_BYTES = 256 * 2**20  # of a trace
 MOST_REQUESTS = 1_000_000

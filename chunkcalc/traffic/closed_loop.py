@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
-from chunkcalc.capacity import capacity
-from chunkcalc.load import request_overhead
-from chunkcalc.prefill import Prefill
+from chunkcalc.engines.capacity import capacity
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Engine, Workload
-from chunkcalc.step import StepTimer
+from chunkcalc.time.prefill import Prefill
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import StepTimer
 
 # A server whose cache is sized by hand keeps it whatever the chunk; beyond this one the default would shrink it.
 LARGEST_CHUNK = 16384

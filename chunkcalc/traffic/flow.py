@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from chunkcalc import search
-from chunkcalc.capacity import capacity
-from chunkcalc.queueing import FULL, chance_to_wait, closed_loop, mean_wait, wait_quantile
-from chunkcalc.rank import SHARING, Rank, State
+from chunkcalc.engines.capacity import capacity
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
-from chunkcalc.step import StepTimer, timer_for
+from chunkcalc.time import search
+from chunkcalc.time.step import StepTimer, timer_for
+from chunkcalc.traffic.queueing import FULL, chance_to_wait, closed_loop, mean_wait, wait_quantile
+from chunkcalc.traffic.rank import SHARING, Rank, State
 
 NOTHING = 1e-9  # a wait that need not be told [s]
 ROUNDS = 300  # of the fixed point of a batch

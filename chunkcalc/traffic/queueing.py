@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from chunkcalc.lengths import parts
+from chunkcalc.traffic.lengths import parts
 
 FULL = 0.999  # utilisation from which the wait is taken as without bound
 HALVINGS = 40

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from chunkcalc.load import accepted_tokens, request_overhead
-from chunkcalc.prefill import Prefill, cached_tokens
-from chunkcalc.queueing import FULL, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
-from chunkcalc.step import StepTimer
-from chunkcalc.steptimes import StepTimes
+from chunkcalc.time.prefill import Prefill, cached_tokens
+from chunkcalc.time.service import accepted_tokens, request_overhead
+from chunkcalc.time.step import StepTimer
+from chunkcalc.time.steptimes import StepTimes
+from chunkcalc.traffic.queueing import FULL, mean_wait, sum_quantile, wait_quantile
 
 SHARING = 1.5  # prompts per step from which they share steps
 # While prompts queue, decodes pile up, and their steps hold the queue longer: what the mean batch does

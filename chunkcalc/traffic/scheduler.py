@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
-from chunkcalc.arrivals import Request
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.record import dataclass
+from chunkcalc.traffic.arrivals import Request
 
 GRAIN = 32  # contexts and prefixes are timed in steps of so many tokens
 BLOCK = 16  # tokens of a KV block

@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from chunkcalc.configs.families import FAMILIES, family_of
-from chunkcalc.configs.keys import Config, read_json
-from chunkcalc.configs.layers import layer_groups
-from chunkcalc.configs.quantisation import weight_format
-from chunkcalc.profiles import check_layers
+from chunkcalc.catalog.configs.families import FAMILIES, family_of
+from chunkcalc.catalog.configs.keys import Config, read_json
+from chunkcalc.catalog.configs.layers import layer_groups
+from chunkcalc.catalog.configs.quantisation import weight_format
+from chunkcalc.catalog.profiles import check_layers
 from chunkcalc.records import Model
 
 __all__ = ["FAMILIES", "model_from_config", "read_json"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkcalc.configs.families import Family
-from chunkcalc.configs.feedforward import has_experts
-from chunkcalc.configs.keys import Config
+from chunkcalc.catalog.configs.families import Family
+from chunkcalc.catalog.configs.feedforward import has_experts
+from chunkcalc.catalog.configs.keys import Config
 from chunkcalc.records import Absent, Attention, Compressed, Delta, Gqa, Indexer, Mamba2, Mla
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from chunkcalc.configs.keys import Config
+from chunkcalc.catalog.configs.keys import Config
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.record import dataclass
 

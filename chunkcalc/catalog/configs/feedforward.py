@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkcalc.configs.families import Family
-from chunkcalc.configs.keys import Config
+from chunkcalc.catalog.configs.families import Family
+from chunkcalc.catalog.configs.keys import Config
 from chunkcalc.records import Absent, Dense, Moe
 
 Ffn = Dense | Moe | Absent

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from chunkcalc.catalog.profiles import MAX_BYTES
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import MAX_BYTES
 
 TEXT_KEYS = ("text_config", "llm_config", "language_config")  # where multimodal models keep the language model
 MOST = 10**9  # above any size in a configuration

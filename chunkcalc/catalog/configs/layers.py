@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from chunkcalc.configs.attention import attention, mla, window
-from chunkcalc.configs.families import Family
-from chunkcalc.configs.feedforward import Ffn, dense, feedforward, moe
-from chunkcalc.configs.keys import MOST_LAYERS, Config
+from chunkcalc.catalog.configs.attention import attention, mla, window
+from chunkcalc.catalog.configs.families import Family
+from chunkcalc.catalog.configs.feedforward import Ffn, dense, feedforward, moe
+from chunkcalc.catalog.configs.keys import MOST_LAYERS, Config
 from chunkcalc.records import Absent, Attention, Dense, Gqa, LayerGroup
 
 # Spellings of `layer_types` and of older patterns, one letter per layer in Nemotron-H's.

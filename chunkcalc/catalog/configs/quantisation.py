@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from chunkcalc.configs.families import Family
-from chunkcalc.configs.keys import Config
+from chunkcalc.catalog.configs.families import Family
+from chunkcalc.catalog.configs.keys import Config
 from chunkcalc.records import Format, Part
 
 # Words of module names in an exclusion list -> part of the model.

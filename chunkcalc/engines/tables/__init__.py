@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chunkcalc.catalog.profiles import read_toml
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.profiles import read_toml
 from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 

@@ -1,0 +1,5 @@
+"""`python -m chunkcalc`."""
+
+from chunkcalc.cli.main import main
+
+main()

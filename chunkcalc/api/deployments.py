@@ -1,0 +1,219 @@
+"""One deployment, a fleet of them, or all at once: solve, explain, fleet, sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from chunkcalc import units
+from chunkcalc.answer.solve import answer
+from chunkcalc.api.results import Explanation, FleetPlan, Points, Solution, become
+from chunkcalc.api.values import Bandwidth, Count, Duration, Share, pythonic, question
+from chunkcalc.records import Hardware, Model
+
+Engine = Literal["vllm", "sglang", "trtllm"]
+Basis = Literal["step", "mean"]
+
+
+@pythonic
+def solve(
+    *, model: str | Model, gpu: str | Hardware, prompt: Count, output: Count | None = None, batch: Count | None = None,
+    context: Count | None = None, rate: float | str | None = None, concurrency: Count | None = None,
+    prompt_p95: Count | None = None, prefix_hit: Share = 0.0, ttft: Duration | None = None,
+    tpot: Duration | None = None, itl: Duration | None = None, percentile: float | str | None = None,
+    tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, tp: int = 1, pp: int = 1, ep: int = 1,
+    attention_dp: int = 1, weights: str | None = None, kv: str | None = None, draft_tokens: int = 0,
+    draft_acceptance: Share | None = None, engine: Engine = "vllm", engine_version: str | None = None,
+    mixed_chunk: bool = False, prefill_interval: int = 0, link: Bandwidth | None = None,
+    memory_fraction: Share | None = None, chunk: Count | None = None, budget: Count | None = None,
+    with_remedies: bool = True,
+) -> Solution:  # fmt: skip
+    """Which chunk to set, whether the limits hold, and if not, what would make them hold.
+
+    Parameters
+    ----------
+    model, gpu : id, Hugging Face id or product name, path of a profile or config.json, or a record
+    prompt, output, context : tokens; the context is the mean of a decoding request [token]
+    batch : requests decoding at once; None for the largest that holds [token]
+    rate, concurrency : requests per second, or users that each wait for an answer, instead of a batch
+    prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
+    prefix_hit : share of the prompt in the prefix cache [1]
+    ttft, tpot, itl : limits of the time to first token, per output token, and between two tokens [s]
+    percentile : of the time to first token that `ttft` limits, with a rate; None for the mean
+    tpot_basis : what `tpot` judges: every step, or the mean of a request
+    max_utilisation : highest share of the capacity for prompts [1]
+    tp, pp, ep, attention_dp : degrees of parallelism [1]
+    weights, kv : formats; None as shipped
+    draft_tokens, draft_acceptance : speculative tokens per step, and the chance that one holds
+    engine, engine_version : the newest that was read where the version is None
+    mixed_chunk, prefill_interval : SGLang: mix decodes into chunks; decode steps after every prompt step
+    link : between GPUs, such as 16e9 [byte/s], "16GB/s" or "16GB/s,20us"
+    memory_fraction : share of the memory, by the engine's own rule [1]
+    chunk, budget : judge this one instead of looking for one [token]
+    with_remedies : solve the changes that would help, where the limits do not hold
+
+    Returns
+    -------
+    the answer: `verdict`, `chunk`, `budget`, `window`, `expected`, `remedies` and more
+
+    Raises
+    ------
+    ChunkcalcError : an unknown name, a value out of range, a contradiction
+
+    Examples
+    --------
+    >>> found = solve(model="llama-3.1-8b", gpu="h100-sxm", prompt="4k", batch=32, ttft="1s", tpot=0.03)
+    >>> found.verdict, found.to_dict()["verdict"]
+    ('feasible', 'feasible')
+    """
+    asked = question(
+        model=model, gpu=gpu, prompt=prompt, output=output, batch=batch, context=context, rate=rate,
+        concurrency=concurrency, prompt_p95=prompt_p95, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl,
+        percentile=percentile, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
+        attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
+        draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, chunk=chunk, budget=budget,
+    )  # fmt: skip
+    return become(Solution, answer(asked, with_remedies=with_remedies))
+
+
+@pythonic
+def explain(
+    *, model: str | Model, gpu: str | Hardware, prompt: Count, output: Count | None = None, batch: Count | None = None,
+    context: Count | None = None, prefix_hit: Share = 0.0, ttft: Duration | None = None,
+    tpot: Duration | None = None, itl: Duration | None = None, tpot_basis: Basis | None = None,
+    max_utilisation: Share = 0.85, tp: int = 1, pp: int = 1, ep: int = 1, attention_dp: int = 1,
+    weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
+    engine: Engine = "vllm", engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
+    link: Bandwidth | None = None, memory_fraction: Share | None = None, chunk: Count | None = None,
+    budget: Count | None = None,
+) -> Explanation:  # fmt: skip
+    """The derivation of an answer: every equation with its numbers, what the textbook leaves out, what moves it.
+
+    Parameters
+    ----------
+    model, gpu, prompt, output, batch, context, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation : as of `solve`
+    tp, pp, ep, attention_dp, weights, kv, draft_tokens, draft_acceptance, engine, engine_version : as of `solve`
+    mixed_chunk, prefill_interval, link, memory_fraction, chunk, budget : as of `solve`
+
+    Raises
+    ------
+    ChunkcalcError : an unknown name, a value out of range, a contradiction
+    """
+    from chunkcalc.derivation import derive  # noqa: PLC0415 - sympy takes its time
+
+    asked = question(
+        model=model, gpu=gpu, prompt=prompt, output=output, batch=batch, context=context, prefix_hit=prefix_hit,
+        ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
+        attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
+        draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, chunk=chunk, budget=budget,
+    )  # fmt: skip
+    return become(Explanation, derive.explain(answer(asked, with_remedies=False)))
+
+
+@pythonic
+def fleet(
+    *, model: str | Model, gpu: str | Sequence[str] | Mapping[str, float], rate: float | str, prompt: Count,
+    output: Count | None = None, prompt_p95: Count | None = None, prefix_hit: Share = 0.0,
+    ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
+    percentile: float | str | None = None, tpot_basis: Basis | None = None, max_utilisation: Share = 0.85,
+    weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
+    engine: Engine = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
+    memory_fraction: Share | None = None, kv_link: float | str = "50GB/s", max_gpus: int | None = None,
+) -> FleetPlan:  # fmt: skip
+    """How many GPUs carry a rate within the limits: shapes and chunk, together or apart, cheapest first.
+
+    Parameters
+    ----------
+    model, prompt, output, prompt_p95, prefix_hit, ttft, tpot, itl, percentile, tpot_basis : as of `solve`
+    max_utilisation, weights, kv, draft_tokens, draft_acceptance, engine, engine_version, link : as of `solve`
+    memory_fraction : as of `solve`
+    gpu : one name, several to compare, or names with their price per GPU and hour
+    rate : requests per second of the whole fleet
+    kv_link : network between prefill and decode units, such as 50e9 [byte/s] or "50GB/s"
+    max_gpus : leave larger shapes out
+
+    Raises
+    ------
+    ChunkcalcError : no limit, an unknown name, a value out of range
+    """
+    from chunkcalc.sizing import fleet as sizing  # noqa: PLC0415
+
+    names = [gpu] if isinstance(gpu, str) else list(gpu)
+    prices = gpu if isinstance(gpu, Mapping) else dict.fromkeys(names)
+    asked = question(
+        model=model, gpu=names[0] if names else "", rate=rate, prompt=prompt, output=output, prompt_p95=prompt_p95,
+        prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl, percentile=percentile, tpot_basis=tpot_basis,
+        max_utilisation=max_utilisation, weights=weights, kv=kv, draft_tokens=draft_tokens,
+        draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, link=link,
+        memory_fraction=memory_fraction,
+    )  # fmt: skip
+    between = units.parse_rate(kv_link, "B/s", "kv_link") if isinstance(kv_link, str) else kv_link
+    return become(FleetPlan, sizing.fleet(asked, [(name, prices[name]) for name in names], max_gpus, between))
+
+
+@pythonic
+def sweep(
+    *, model: str | Model, gpu: str | Sequence[str], prompt: Count, output: Count | None = None,
+    chunk: str | Sequence[int] = "128:16384", batch: str | Sequence[int] = (32,),
+    context: str | Sequence[int] | None = None, tp: int | Sequence[int] = 1, prefix_hit: Share = 0.0,
+    ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
+    tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, pp: int = 1, ep: int = 1, attention_dp: int = 1,
+    weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
+    engine: Engine = "vllm", engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
+    link: Bandwidth | None = None, memory_fraction: Share | None = None,
+) -> Points:  # fmt: skip
+    """Every chunk, batch and context of every deployment at once.
+
+    Parameters
+    ----------
+    model, prompt, output, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation, pp, ep : as of `solve`
+    weights, kv, draft_tokens, draft_acceptance, engine, engine_version, mixed_chunk, prefill_interval : as of `solve`
+    attention_dp, link, memory_fraction : as of `solve`
+    gpu : one name, several, or "all"
+    chunk, batch, context : values, or a range such as "128:16384" (64 of them) or "8:64:8" [token]
+    tp : one degree of tensor parallelism, or several [1]
+
+    Returns
+    -------
+    a dict of numpy arrays of equal length, one for each column: pandas and polars take it
+
+    Raises
+    ------
+    ChunkcalcError : an unknown name, a value out of range, no deployment left
+    """
+    import numpy as np  # noqa: PLC0415 - 100 ms
+
+    from chunkcalc.grids.points import deployments, points  # noqa: PLC0415
+    from chunkcalc.report import sweep as report  # noqa: PLC0415
+    from chunkcalc.report.chart import chart  # noqa: PLC0415
+    from chunkcalc.report.text import plain  # noqa: PLC0415
+
+    chunks, batches = _numbers(chunk, "chunk"), _numbers(batch, "batch")
+    contexts = None if context is None else _numbers(context, "context")
+    asked = question(
+        model=model, gpu="", prompt=prompt, output=output, context=contexts[-1] if contexts else None,
+        prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation,
+        pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
+        draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction,
+    )  # fmt: skip
+    names = gpu if isinstance(gpu, str) else ",".join(gpu)
+    cases, left_out = deployments(asked, names, [tp] if isinstance(tp, int) else list(tp))
+    swept = [list(points(case, chunks, batches, contexts or [case.workload.context])) for case in cases]
+    strips = [strip for case, found in zip(cases, swept, strict=True) for strip in report.strips(case, found)]
+    rows = [
+        report.record(report.keys_of(case), point)
+        for case, found in zip(cases, swept, strict=True) for point in found
+    ]  # fmt: skip
+    out = Points({name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())})
+    out.document = report.document(rows, strips, left_out)
+    out.text = plain(chart(cases[0], strips, left_out, swept[0] if len(strips) == 1 else ()))
+    return out
+
+
+def _numbers(given: str | Sequence[int], name: str) -> list[int]:
+    from chunkcalc.grids.grids import parse_values  # noqa: PLC0415
+
+    return parse_values(given if isinstance(given, str) else ",".join(map(str, given)), name)

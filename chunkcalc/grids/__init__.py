@@ -1,0 +1,1 @@
+"""Every chunk, batch and context at once."""

@@ -1,0 +1,1 @@
+"""How many GPUs: what one unit carries, the shapes a fleet can have, the cheapest."""

@@ -1,0 +1,1 @@
+"""The published equations, and what they say of a deployment."""
