@@ -4,9 +4,11 @@ import math
 
 import pytest
 
-from chunkcalc import ChunkcalcError, solve
+from chunkcalc import ChunkcalcError
+from chunkcalc import solve as ask
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
+from chunkcalc.answer.solve import answer
 from chunkcalc.catalog.lookup import load_hardware, load_model
 
 GOOD = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000}
@@ -61,6 +63,11 @@ BAD = [
 ]  # fmt: skip
 
 
+def solve(**question):
+    """In the words of the command line; those of the Python face are tested in test_python.py."""
+    return answer(Question(**question), with_remedies=False)
+
+
 @pytest.mark.parametrize(("change", "sentence"), BAD, ids=lambda value: value if isinstance(value, str) else None)
 def test_bad_input_is_one_sentence_with_a_hint(change, sentence):
     with pytest.raises(ChunkcalcError) as caught:
@@ -71,8 +78,8 @@ def test_bad_input_is_one_sentence_with_a_hint(change, sentence):
 
 
 def test_an_unknown_field_is_named():
-    with pytest.raises(ChunkcalcError, match="promt"):
-        solve(**GOOD, promt=3)
+    with pytest.raises(TypeError, match="promt"):
+        ask(**GOOD, promt=3)
 
 
 def test_what_would_run_instead_is_said():

@@ -114,7 +114,7 @@ def test_the_first_command_ends_in_the_question_of_the_worked_answer():
 
 
 def test_the_python_example_runs():
-    block = re.search(r"From Python:\n\n((?:    .*\n)+)", README)[1]
+    block = re.search(r"From Python[^\n]*:\n\n((?:    .*\n)+)", README)[1]
     code = re.sub(r"^    ", "", block, flags=re.M)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.startswith("feasible 384 Window(")

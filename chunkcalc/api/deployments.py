@@ -183,9 +183,7 @@ def sweep(
     ------
     ChunkcalcError : an unknown name, a value out of range, no deployment left
     """
-    import numpy as np  # noqa: PLC0415 - 100 ms
-
-    from chunkcalc.grids.points import deployments, points  # noqa: PLC0415
+    from chunkcalc.grids.points import columns, deployments, points  # noqa: PLC0415 - numpy takes 100 ms
     from chunkcalc.report import sweep as report  # noqa: PLC0415
     from chunkcalc.report.chart import chart  # noqa: PLC0415
     from chunkcalc.report.text import plain  # noqa: PLC0415
@@ -207,7 +205,7 @@ def sweep(
         report.record(report.keys_of(case), point)
         for case, found in zip(cases, swept, strict=True) for point in found
     ]  # fmt: skip
-    out = Points({name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())})
+    out = Points(columns(rows))
     out.document = report.document(rows, strips, left_out)
     out.text = plain(chart(cases[0], strips, left_out, swept[0] if len(strips) == 1 else ()))
     return out

@@ -67,7 +67,7 @@ def value(name: str, given: Any) -> Any:
     if name in FAR and isinstance(given, int | float) and given >= FAR[name]:
         asked = f"{given:g} are seconds"
         raise ChunkcalcError(asked, name, f"write '{given:g}ms' for milliseconds, or '{given:g}s' if you mean them")
-    if parse is units.parse_count and isinstance(given, float) and given == round(given):
+    if parse is units.parse_count and isinstance(given, float) and given.is_integer():
         return int(given)
     return given
 

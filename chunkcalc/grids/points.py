@@ -7,7 +7,7 @@ chunk size at a time, with all batches and contexts in one array.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -208,3 +208,13 @@ def _state(slo: Slo, memory: float, tpot: float, itl: float, ttft: float, utilis
     if slo.ttft is not None and ttft > slo.ttft:
         return "ttft"
     return "utilisation" if utilisation > slo.max_utilisation else HOLDS
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows with the same keys as arrays by key.
+
+    Parameters
+    ----------
+    rows : at least one
+    """
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
