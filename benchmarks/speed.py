@@ -127,7 +127,7 @@ def seconds(cache: str, *words: str) -> float:
 
 def ratio(cache: str, command: str) -> tuple[float, float]:
     """Seconds of a command, and the multiple of the bare interpreter beside it."""
-    before, own = seconds(cache, "-c", "pass"), seconds(cache, "-m", "chunkcalc.cli.main", *shlex.split(command))
+    before, own = seconds(cache, "-c", "pass"), seconds(cache, "-m", "chunkcalc", *shlex.split(command))
     return own, own / min(before, seconds(cache, "-c", "pass"))
 
 

@@ -21,7 +21,7 @@ def run_cli(tmp_path, monkeypatch):
 
     def run(*words, given=None, folder=None, env=None):
         return subprocess.run(
-            [sys.executable, "-m", "chunkcalc.cli.main", *words],
+            [sys.executable, "-m", "chunkcalc", *words],
             capture_output=True, text=True, input=given, cwd=folder, env=env, check=False,
         )  # fmt: skip
 

@@ -30,7 +30,7 @@ MARGINAL = [*SECOND[:-1], "40ms"]
 
 
 def run(*arguments, **options):
-    command = [sys.executable, "-m", "chunkcalc.cli.main", *arguments]
+    command = [sys.executable, "-m", "chunkcalc", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 

@@ -127,7 +127,7 @@ def test_the_command_scores_a_file_and_refuses_a_bad_one(tmp_path: Path):
     good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
     good.write_text(HEAD + ROWS)
     bad.write_text("a,b\n1,2\n")
-    run = [sys.executable, "-m", "chunkcalc.cli.main", "score"]
+    run = [sys.executable, "-m", "chunkcalc", "score"]
     done = subprocess.run([*run, str(good), "--json"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["scored"] == 4
     assert done.stderr == ""  # no bar in a pipe

@@ -12,11 +12,11 @@ import typer
 from chunkcalc.cli.output import INTERNAL, USAGE, outlive_readers
 from chunkcalc.errors import ChunkcalcError
 
+DEBUG = "--debug"
 RARELY = 100_000  # new objects between two looks for cycles: a short run makes few, and each look costs
 SETTINGS: dict[str, Any] = {
     "name": "chunkcalc",
     "no_args_is_help": True,
-    "add_completion": False,
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 # commands is a module with an `app` of its own.
 COMMANDS: dict[str, tuple[str, str]] = {
     "solve": ("solve", "Answer"), "check": ("check", "Answer"), "fleet": ("fleet", "Answer"),
-    "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Understand"), "explain": ("explain", "Understand"),
+    "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"), "explain": ("explain", "Understand"),
     "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"), "score": ("score", "Trust"),
     "rules": ("check", "Advanced"),
 }  # fmt: skip
@@ -41,6 +41,7 @@ def _version(value: bool) -> None:
 
 def _program(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    debug: bool = typer.Option(False, DEBUG, help="Show the traceback of an internal error."),
 ) -> None:
     """Capacity planner for LLM serving with chunked prefill: which chunk to set, whether TTFT and
     TPOT hold, and what helps if not.
@@ -73,19 +74,21 @@ def main() -> None:
     """Run the program; every error becomes one sentence on stderr and an exit code."""
     gc.set_threshold(RARELY)
     outlive_readers()
+    debug = sys.argv[1:2] == [DEBUG]
     try:
-        program(next(iter(sys.argv[1:]), ""))()
+        program(next(iter(sys.argv[1 + debug :]), ""))()
     except ChunkcalcError as error:
         _fail(f"error: {error}", USAGE)
     except OSError as error:
-        _fail(f"error: cannot write the answer ({error.strerror})", USAGE)
+        place = f"'{error.filename}': " if error.filename else ""
+        _fail(f"error: {place}{error.strerror or error}", USAGE)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:  # the last resort: a traceback helps no user
-        _fail(
-            f"internal error: {type(error).__name__}: {error}; please report this command line",
-            INTERNAL,
-        )
+    except Exception as error:  # the last resort: a traceback helps no user who does not ask for it
+        if debug:
+            raise
+        problem = f"internal error: {type(error).__name__}: {error}"
+        _fail(f"{problem}; please report this command line ('chunkcalc {DEBUG} ...' shows where)", INTERNAL)
 
 
 def _fail(message: str, code: int) -> None:
