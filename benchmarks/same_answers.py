@@ -97,7 +97,17 @@ def _explain(draw: random.Random) -> list[str]:
 
 
 def _sweep(draw: random.Random) -> list[str]:
-    return ["sweep", *_deployment(draw), *_lengths(draw), *_limits(draw), *_drafts(draw), "--batch", "8:512:24", "--context", "2000,9000"]
+    return [
+        "sweep",
+        *_deployment(draw),
+        *_lengths(draw),
+        *_limits(draw),
+        *_drafts(draw),
+        "--batch",
+        "8:512:24",
+        "--context",
+        "2000,9000",
+    ]
 
 
 def _replay(draw: random.Random) -> list[str]:

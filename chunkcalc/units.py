@@ -23,6 +23,9 @@ SECONDS: Mapping[str, float] = {
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*)?\s*")
 
 
+PRINTED = re.compile(r"\d{1,3}(,\d{3})+")  # a whole number as reports print it
+
+
 def _split(text: str, where: str, hint: str) -> tuple[float, str]:
     match = _QUANTITY.fullmatch(text)
     if not match:
@@ -56,7 +59,7 @@ def parse_duration(text: str, where: str = "duration") -> float:
 
 
 def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
-    """A whole number of tokens or requests from `4096`, `8k` (8000) or `32Ki` (32768).
+    """A whole number of tokens or requests from `4096`, `8,192` (as it is printed), `8k` (8000) or `32Ki` (32768).
 
     Parameters
     ----------
@@ -64,11 +67,12 @@ def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
     where : the option it stands in, for the error
     minimum : the smallest value allowed
 
-    >>> parse_count("8k"), parse_count("32Ki"), parse_count("8K"), parse_count("2_048")
-    (8000, 32768, 8192, 2048)
+    >>> parse_count("8k"), parse_count("32Ki"), parse_count("8K"), parse_count("2_048"), parse_count("1,048,576")
+    (8000, 32768, 8192, 2048, 1048576)
     """
     hint = f"write a whole number of at least {minimum}, such as 4096, 8k (= 8000) or 8Ki (= 8192)"
-    value, unit = _split(re.sub(r"(?<=\d)_(?=\d)", "", text), where, hint)
+    plain = text.replace(",", "") if PRINTED.fullmatch(text.strip()) else text
+    value, unit = _split(re.sub(r"(?<=\d)_(?=\d)", "", plain), where, hint)
     if unit not in PREFIXES:
         raise ChunkcalcError(f"'{text}' has the unknown suffix '{unit}'", where, hint)
     value *= PREFIXES[unit]

@@ -25,7 +25,7 @@ def reading(line, gpu="h100-sxm", version=None, entry="server", max_position=131
     return read(command, table(command.engine, version), Target(load_hardware(gpu).record, max_position, entry))
 
 
-# engines.md 1.1 and the wheels: version, GPU, entry point -> budget and requests.
+# Read from the released wheels: version, GPU, entry point -> budget and requests.
 VLLM_DEFAULTS = [
     ("0.33.0", "b200", "server", 16384, 1024), ("0.33.0", "b200", "offline", 16384, 1024),
     ("0.33.0", "mi300x", "server", 16384, 1024), ("0.28.0", "mi355x", "server", 16384, 1024),
@@ -60,7 +60,7 @@ def test_vllm_memory_share(version, share):
     assert reading(f"vllm serve {MODEL}", version=version).memory_fraction == share
 
 
-# engines.md 1.2 and the wheels: version, GPU -> chunk.
+# Read from the released wheels: version, GPU -> chunk.
 SGLANG_DEFAULTS = [
     ("0.5.23", "t4", 2048), ("0.5.23", "a10", 4096), ("0.5.23", "rtx-5090", 4096), ("0.5.23", "l40s", 4096),
     ("0.5.23", "a100-sxm4-40gb", 4096), ("0.5.23", "h100-sxm", 8192), ("0.5.23", "h200-sxm", 8192),

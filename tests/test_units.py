@@ -31,7 +31,7 @@ def test_counts(text, count):
     assert units.parse_count(text) == count
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "2,048", "4q", "x", "nan", "1e40"])
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "2,04", "20,48", ",048", "4q", "x", "nan", "1e40"])
 def test_counts_refused(text):
     with pytest.raises(ChunkcalcError):
         units.parse_count(text)

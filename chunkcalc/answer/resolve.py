@@ -20,6 +20,10 @@ DEFAULT_OUTPUT = 512
 DEFAULT_ACCEPTANCE = 0.7  # assumed when drafts are given without a measured acceptance
 
 
+# Where an error is about one GPU: among several, that GPU is left out.
+OF_A_GPU = frozenset(("--gpu", "--tp", "--weights", "--ep"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A question with every name resolved and every default filled in.

@@ -129,7 +129,7 @@ def fleet(
     model, prompt, output, prompt_p95, prefix_hit, ttft, tpot, itl, percentile, tpot_basis : as of `solve`
     max_utilisation, weights, kv, draft_tokens, draft_acceptance, engine, engine_version, link : as of `solve`
     memory_fraction : as of `solve`
-    gpu : one name, several to compare, or names with their price per GPU and hour
+    gpu : one name, several to compare, "all", or names with their price per GPU and hour
     rate : requests per second of the whole fleet
     kv_link : network between prefill and decode units, such as 50e9 [byte/s] or "50GB/s"
     max_gpus : leave larger shapes out
@@ -138,9 +138,10 @@ def fleet(
     ------
     ChunkcalcError : no limit, an unknown name, a value out of range
     """
+    from chunkcalc.catalog.lookup import named_gpus  # noqa: PLC0415
     from chunkcalc.sizing import fleet as sizing  # noqa: PLC0415
 
-    names = [gpu] if isinstance(gpu, str) else list(gpu)
+    names = named_gpus(gpu if isinstance(gpu, str) else ",".join(gpu))
     prices = gpu if isinstance(gpu, Mapping) else dict.fromkeys(names)
     asked = question(
         model=model, gpu=names[0] if names else "", rate=rate, prompt=prompt, output=output, prompt_p95=prompt_p95,

@@ -13,6 +13,7 @@ from chunkcalc.catalog.profiles import GENERIC, data_folder, extended, hardware_
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import Allreduce, Format, Hardware, Link, Model
 
+ALL = "all"
 LONGEST_NAME = 100  # characters of a name that are compared and shown
 
 
@@ -109,6 +110,25 @@ def models() -> Iterator[Model]:
 def gpus() -> Iterator[Hardware]:
     """Every shipped GPU, by id."""
     return (_shipped("hardware_profiles", path.stem) for path in _files("hardware_profiles"))
+
+
+def named_gpus(text: str) -> list[str]:
+    """The GPUs of a list: ids, product labels or files with commas between them, or `all` that are shipped.
+
+    Parameters
+    ----------
+    text : what the user wrote
+
+    Raises
+    ------
+    ChunkcalcError : a name that nothing is known by
+    """
+    found = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    if ALL in (name.lower() for name in found):
+        return [each.id for each in gpus()]
+    for name in found:
+        load_hardware(name)
+    return found
 
 
 def names(record: Model | Hardware) -> set[str]:

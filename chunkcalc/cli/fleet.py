@@ -16,9 +16,11 @@ from chunkcalc.errors import ChunkcalcError
 
 def fleet(
     model: str = typer.Option(..., help="Id, Hugging Face id, or path.", rich_help_panel=DEPLOYMENT),
-    gpu: list[str] = typer.Option(..., help="Id; several compare.", rich_help_panel=DEPLOYMENT),
+    gpu: list[str] = typer.Option(
+        ..., help="Ids with commas between them, or all; may be repeated.", rich_help_panel=DEPLOYMENT
+    ),
     price: list[str] = typer.Option(
-        None, help="Per GPU and hour; one, or one for each --gpu.", rich_help_panel=DEPLOYMENT
+        None, help="Per GPU and hour; one, or one for each GPU.", rich_help_panel=DEPLOYMENT
     ),
     max_gpus: int = typer.Option(None, min=1, help="Leave larger shapes out.", rich_help_panel=DEPLOYMENT),
     weights: str = typer.Option(None, help="Weight format. Default: as shipped.", rich_help_panel=DEPLOYMENT),
@@ -51,12 +53,14 @@ def fleet(
 
     Example: chunkcalc fleet --model qwen3-32b --gpu h100 --rate 12 --prompt 4k --output 500 --ttft 1s --tpot 40ms
     """
+    from chunkcalc.catalog.lookup import named_gpus  # noqa: PLC0415
     from chunkcalc.report import fleet as report  # noqa: PLC0415
     from chunkcalc.sizing.fleet import fleet as find  # noqa: PLC0415 - quick help
 
+    names = named_gpus(",".join(gpu))
     bandwidth, latency = parse_link(link)
     question = Question(
-        model=model, gpu=gpu[0], weights=weights, kv=kv, draft_tokens=draft_tokens, engine=engine.value,
+        model=model, gpu=names[0], weights=weights, kv=kv, draft_tokens=draft_tokens, engine=engine.value,
         engine_version=engine_version, link=bandwidth, link_latency=latency,
         tpot_basis=tpot_basis.value if tpot_basis else None, rate=units.parse_number(rate, "--rate"),
         prompt=units.parse_count(prompt, "--prompt"),
@@ -69,7 +73,7 @@ def fleet(
     )  # fmt: skip
     transfer = units.parse_rate(kv_link, "B/s", "--kv-link")
     with progress("sizing") as told:
-        found = find(question, _priced(gpu, price or []), max_gpus, transfer, told)
+        found = find(question, _priced(names, price or []), max_gpus, transfer, told)
     if as_json:
         show_json(report.json(found))
     else:
@@ -79,6 +83,6 @@ def fleet(
 
 def _priced(gpus: list[str], prices: list[str]) -> list[tuple[str, float | None]]:
     if len(prices) > 1 and len(prices) != len(gpus):
-        raise ChunkcalcError(f"{len(prices)} prices for {len(gpus)} GPUs", "--price", "give one, or one for each --gpu")
+        raise ChunkcalcError(f"{len(prices)} prices for {len(gpus)} GPUs", "--price", "give one, or one for each GPU")
     read: list[float | None] = [units.parse_number(price, "--price") for price in prices] or [None]
     return list(zip(gpus, read * len(gpus) if len(read) == 1 else read, strict=False))

@@ -56,7 +56,7 @@ def _text(value: str) -> Any:
 
 
 def rule(name: str) -> Rule:
-    """A rule by its id, or by its number in the plan's lists (`E02`).
+    """A rule by its id, or by its number within its class (`E02`).
 
     Parameters
     ----------

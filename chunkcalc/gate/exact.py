@@ -35,7 +35,7 @@ def make(
     Parameters
     ----------
     found : the deployment
-    number : of the rule in the plan's lists, such as `E02`
+    number : of the rule within its class, such as `E02`
     message : the sentence
     word : the cause
     level : where it is not the rule's own

@@ -16,7 +16,7 @@ def fix_for(number: str, found: Evaluation, word: str, message: str) -> Fix | No
 
     Parameters
     ----------
-    number : of the rule in the plan's lists
+    number : of the rule within its class
     found : the deployment
     word : the cause
     message : the engine's remark

@@ -15,10 +15,9 @@ import numpy as np
 
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
-from chunkcalc.answer.resolve import Case, decode_tokens, resolve
+from chunkcalc.answer.resolve import OF_A_GPU, Case, decode_tokens, resolve
 from chunkcalc.answer.window import Window, every_limit, window
-from chunkcalc.catalog.lookup import gpus as shipped
-from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.catalog.lookup import named_gpus
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import Slo, Workload
 from chunkcalc.time.step import StepTimer, timer_for
@@ -29,7 +28,6 @@ BLOCK = 16_384  # points of an array: what stays in the cache of a core
 FEW = 8  # points up to which plain numbers, which remember parts of a step, are faster than arrays
 QUANTITIES = ("step_s", "decode_step_s", "ttft_s", "tpot_s", "itl_s", "utilisation", "memory")
 HOLDS = "ok"
-ALL = "all"  # GPUs that are shipped
 
 
 class Point(NamedTuple):
@@ -116,17 +114,14 @@ def deployments(question: Question, gpus: str, degrees: Sequence[int]) -> tuple[
     ------
     ChunkcalcError : a name that nothing is known by, a fault that is not the GPU's, or no deployment left
     """
-    every = ALL in (name.strip().lower() for name in gpus.split(","))
-    names = [each.id for each in shipped()] if every else list(dict.fromkeys(name.strip() for name in gpus.split(",")))
-    for name in () if every else names:
-        load_hardware(name)  # a name that nothing is known by is no deployment to leave out
+    names = named_gpus(gpus)
     cases, left_out, only = [], [], None
     for name, tp in itertools.product(names, degrees):
         called = f"{name}{f' x {tp}' if tp > 1 else ''}"
         try:
             case = resolve(replace(question, gpu=name, tp=tp))
         except ChunkcalcError as error:
-            if error.where not in ("--gpu", "--tp", "--weights", "--ep"):
+            if error.where not in OF_A_GPU:
                 raise  # not about this GPU: no other would do either
             left_out.append(f"{called}: {error.what}")
             only = error

@@ -40,7 +40,6 @@ TRTLLM_NAMES = {
     "--max-num-tokens": "--max_num_tokens", "--max-batch-size": "--max_batch_size", "--max-seq-len": "--max_seq_len",
     "--free-gpu-memory-fraction": "--kv_cache_free_gpu_memory_fraction",
 }  # fmt: skip
-KSERVE_FLAGS = ("--model_name", "--model_dir", "--backend", "--task", "--dtype", "--disable_log_requests")
 _FLAGGED = {
     "sglang": re.compile(r"--(chunked-prefill-size|mem-fraction-static|model-path|context-length|tp-size)\b"),
     "vllm": re.compile(r"--(max[-_]num[-_]batched[-_]tokens|max[-_]model[-_]len|gpu[-_]memory[-_]utilization|"

@@ -199,7 +199,7 @@ def _times(answer: Answer) -> Iterator[Line]:
     for name, low, value, band, limit, note in rows:
         if value is None:
             continue
-        judged = value / ((answer.case.workload.draft_tokens and 1) or 1)
+        judged = value
         state, style = _state(judged, limit, band)
         yield [
             Segment(f"{name:<{LABEL}}", "bold"),

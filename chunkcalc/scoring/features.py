@@ -25,8 +25,6 @@ from chunkcalc.traffic.closed_loop import Loop, Steps, first_token_time, full_st
 Array = np.ndarray[Any, np.dtype[np.float64]]
 STEPS = ("decode", "prompt", "riding", "full")
 PARTS = ("fixed", "launches", "narrow_expert_launches", "experts", "quantising", "arithmetic")
-# Shares of a kernel's own constant; the other constants add time.
-SHARES = ("launches", "narrow_expert_launches", "experts", "cache", "quantising")
 NUDGE = 0.1  # of the time of arithmetic, for its slope
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from chunkcalc.answer.disaggregation import KV_LINK
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE
+from chunkcalc.answer.resolve import OF_A_GPU
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
 from chunkcalc.record import dataclass
@@ -64,7 +65,13 @@ def fleet(
     named = gpus or [(str(question.gpu), None)]
     whole = len(named) + 1  # the last part: what would change the choice
     for index, (name, price) in enumerate(named):
-        units = list(every_unit(replace(question, gpu=name), price, left_out))
+        try:
+            units = list(every_unit(replace(question, gpu=name), price, left_out))
+        except ChunkcalcError as error:
+            if len(named) == 1 or error.where not in OF_A_GPU:
+                raise
+            left_out.append(f"{name}: {error.what}")
+            continue
         for done, unit in enumerate(units):
             progress(index + done / (len(units) + 1), whole)
             shape = unit.colocated()

@@ -71,7 +71,7 @@ class Table:
             return ""
         spans = [part.partition(" ")[2] for part in entry.split(", ")]
         first, last = spans[0].split("-")[0], spans[-1].split("-")[-1]
-        return f"{first or 'before'} to {last or 'now'}" if first else f"up to {last}" if last else ""
+        return f"{first} to {last or 'now'}" if first else f"up to {last}" if last else ""
 
     def aliases(self) -> Mapping[str, str]:
         """Other spelling, with its dashes -> name without dashes."""
