@@ -11,6 +11,7 @@ from chunkcalc.answer.disaggregation import Disaggregation
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer, Load, Remedy
 from chunkcalc.catalog.lookup import gpus
+from chunkcalc.engines.dialects import INTERVAL, MIXING
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
 from chunkcalc.units import format_count
@@ -160,9 +161,9 @@ def _settings(found: Answer) -> Iterator[Change]:
     if found.given:
         yield Change(f"budget {{budget}} instead of {format_count(found.budget)}", kept)
     if found.case.deployment.engine.composition == "prefill_first":
-        words = "mix decodes into prompt chunks (--enable-mixed-chunk), budget {budget}"
+        words = f"mix decodes into prompt chunks ({MIXING}), budget {{budget}}"
         yield Change(words, {**kept, "mixed_chunk": True, "prefill_interval": 0})
-        words = "a decode step after every prompt step (--prefill-decode-interval 1), budget {budget}"
+        words = f"a decode step after every prompt step ({INTERVAL} 1), budget {{budget}}"
         yield Change(words, {**kept, "prefill_interval": 1})
 
 

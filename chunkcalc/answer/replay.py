@@ -113,11 +113,11 @@ def setting(
     """
     if budget is None or most_running is None:
         from chunkcalc.answer.inspection import inspect  # noqa: PLC0415 - only where something is left out
-        from chunkcalc.engines.command import SERVERS  # noqa: PLC0415
+        from chunkcalc.engines.dialects import DIALECTS  # noqa: PLC0415
 
         engine = case.deployment.engine
         name = gpu if isinstance(gpu, str) else gpu.id
-        reading = inspect([*SERVERS[engine.name], model], name, engine.version, model=model).reading
+        reading = inspect([*DIALECTS[engine.name].server, model], name, engine.version, model=model).reading
         budget, most_running = budget or reading.budget, most_running or reading.max_num_seqs
     return budget, most_running
 

@@ -31,6 +31,7 @@ from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.catalog.precision import peak
 from chunkcalc.engines import engine_for
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
+from chunkcalc.engines.dialects import INTERVAL, MIXING
 from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.time.search import first
@@ -170,10 +171,10 @@ def other_setting(view: Outlook) -> Setting | None:
         return None
     step_judged = view.slo if view.slo.basis_given else replace(view.slo, tpot_basis="step")
     mixed = replace(engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
-    tried = [("mixing decodes into the prompt chunks (--enable-mixed-chunk)", mixed, step_judged)]
+    tried = [(f"mixing decodes into the prompt chunks ({MIXING})", mixed, step_judged)]
     if not engine.prefill_interval:
         spaced = replace(engine, prefill_interval=1)
-        tried.append(("a decode step after every prompt step (--prefill-decode-interval 1)", spaced, view.slo))
+        tried.append((f"a decode step after every prompt step ({INTERVAL} 1)", spaced, view.slo))
     found = []
     for words, other, slo in tried:
         changed = outlook_for(replace(view, slo=slo), engine=other)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chunkcalc.engines.dialects import DIALECTS
 from chunkcalc.engines.reserve import default_fraction
-from chunkcalc.engines.tables import FRACTIONS, table
+from chunkcalc.engines.tables import table
 from chunkcalc.records import Engine, Hardware, Overheads, Parallelism
 
 # Where vLLM's single attention call over chunk and decodes was measured to cost 1.3-1.8 times its
@@ -55,7 +56,7 @@ def engine_for(
     if name == "sglang":
         fraction = default_fraction(found, hardware.memory, parallelism or Parallelism())
         return replace(engine, memory_fraction=fraction)
-    default = found.default(FRACTIONS[name], hardware)
+    default = found.default(DIALECTS[name].fraction, hardware)
     # vLLM takes captured graphs off its share from 0.20 on (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).
     inside = name != "vllm" or found.since("0.20.0")
     engine = replace(engine, memory_fraction=default.value if default else None, graphs_inside=inside)

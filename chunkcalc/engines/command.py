@@ -42,9 +42,6 @@ ON_BY_DEFAULT = frozenset(
 SHELL = frozenset(("&&", "||", ";", "|", "&"))
 MOST_WORDS = 10_000
 
-# How each engine's server starts, before the model.
-SERVERS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "--model-path"), "trtllm": ("trtllm-serve",)}
-
 
 class Command(NamedTuple):
     """A command line taken apart.

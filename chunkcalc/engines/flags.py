@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from chunkcalc.engines.dialects import DIALECTS
 from chunkcalc.engines.graphs import flag
 from chunkcalc.engines.reserve import default_fraction
-from chunkcalc.engines.tables import FRACTIONS, Table, table
+from chunkcalc.engines.tables import Table, table
 from chunkcalc.records import Deployment, Workload
 
 Options = list[tuple[str, ...]]
@@ -51,7 +52,7 @@ def _when(condition: object, *option: str) -> Options:
 def _changed_fraction(deployment: Deployment, found: Table) -> str | None:
     """The memory fraction where it is not the engine's default."""
     fraction = deployment.engine.memory_fraction
-    default = found.default(FRACTIONS[found.engine], deployment.hardware)
+    default = found.default(DIALECTS[found.engine].fraction, deployment.hardware)
     own = default.value if default else default_fraction(found, deployment.hardware.memory, deployment.parallelism)
     return None if fraction in (None, own) else f"{fraction:g}"
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from chunkcalc.answer.disaggregation import alone, decode_certificate, prefill_certificate
 from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.engines.dialects import CACHE_TYPE, DIALECTS
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
@@ -63,7 +64,7 @@ def _more(found: Evaluation, ratio: float) -> Fix:
     node = found.hardware.record.link.gpus_per_node if found.hardware is not None else 8
     if wanted > node:
         return Fix(text=f"more than a node of these GPUs ({node}) is needed: a faster GPU, or lighter weights")
-    flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(found.reading.table.engine, "--tensor-parallel-size")
+    flag = DIALECTS[found.reading.table.engine].tensor
     return Fix(text=f"{flag} {wanted} at least", flag=flag, value=str(wanted))
 
 
@@ -122,9 +123,7 @@ def _memory(found: Evaluation) -> Iterator[Finding]:
                    found.word("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"),
                    fix=_room(found, asked), size=asked / max(1, load.admits))  # fmt: skip
     elif asked > found.most_running:
-        flag = {"sglang": "--max-running-requests", "trtllm": "--max_batch_size"}.get(
-            found.reading.table.engine, "--max-num-seqs"
-        )
+        flag = DIALECTS[found.reading.table.engine].requests
         value = str(math.ceil(asked / found.reading.parallelism.dp))
         yield make(found, "B05", f"{asked:,} requests at once are more than the {found.most_running:,} that the engine "
                    "runs: the others wait", found.word("max_num_seqs", "max_running_requests", "max_batch_size"),
@@ -137,8 +136,8 @@ def _room(found: Evaluation, asked: int) -> Fix:
     assert found.inspection is not None and found.inspection.deployment is not None
     kv = found.inspection.deployment.precision.kv
     if kv == "bf16" and asked <= 2 * found.load.admits:
-        value = "fp8_e4m3" if found.inspection.reading.table.engine == "sglang" else "fp8"
-        return Fix(text=f"--kv-cache-dtype {value} about doubles it", flag="--kv-cache-dtype", value=value)
+        value = DIALECTS[found.inspection.reading.table.engine].eight_bit_cache
+        return Fix(text=f"{CACHE_TYPE} {value} about doubles it", flag=CACHE_TYPE, value=value)
     if not found.load.admits:
         return Fix(text="more tensor parallelism, or lighter weights")
     return Fix(

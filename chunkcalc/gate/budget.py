@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chunkcalc.answer.records import Answer
+from chunkcalc.engines.dialects import DIALECTS
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.finding import Fix
 from chunkcalc.units import format_count, format_duration
@@ -16,7 +17,7 @@ def budget_flag(found: Evaluation) -> str:
     found : the deployment
     """
     engine = found.reading.table.engine if found.reading is not None else "vllm"
-    return {"sglang": "--chunked-prefill-size", "trtllm": "max_num_tokens"}.get(engine, "--max-num-batched-tokens")
+    return DIALECTS[engine].quoted_budget
 
 
 def ranks(found: Evaluation) -> int:
@@ -27,7 +28,7 @@ def ranks(found: Evaluation) -> int:
     found : the deployment
     """
     reading = found.reading
-    return reading.parallelism.dp if reading is not None and reading.table.engine == "sglang" else 1
+    return 1 if reading is None or DIALECTS[reading.table.engine].per_rank else reading.parallelism.dp
 
 
 def written(found: Evaluation) -> str:
@@ -67,8 +68,7 @@ def _chunking_on(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
     switch = found.reading.values.get("enable_chunked_prefill")
     if switch is None or switch.value or better.budget >= better.workload.prompt:
         return []
-    trtllm = found.reading.table.engine == "trtllm"
-    return [("enable_chunked_prefill:", "true")] if trtllm else [("--enable-chunked-prefill", "")]
+    return [DIALECTS[found.reading.table.engine].chunking]
 
 
 def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
@@ -77,4 +77,4 @@ def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
     assert reading is not None
     if reading.table.engine != "vllm" or better.budget >= reading.max_num_seqs:
         return []
-    return [("--max-num-seqs", str(max(found.load.batch, better.budget // 2)))]
+    return [(DIALECTS[reading.table.engine].requests, str(max(found.load.batch, better.budget // 2)))]

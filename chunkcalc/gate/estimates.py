@@ -9,6 +9,7 @@ from dataclasses import replace
 from chunkcalc.answer.judged import Outlook
 from chunkcalc.answer.records import OVERLOADED, Answer
 from chunkcalc.answer.window import every_limit
+from chunkcalc.engines.dialects import DIALECTS, INTERVAL, MIXING, QUEUED
 from chunkcalc.gate.budget import budget_flag, ranks, setting, written
 from chunkcalc.gate.catalogue import Level
 from chunkcalc.gate.evaluation import Evaluation
@@ -210,13 +211,11 @@ def _unstall(found: Evaluation) -> Fix:
     """Mixed chunks where they keep the limits, with the chunk that does; else a decode step in between."""
     mixing = found.mixing
     if mixing is None or not mixing.holds:
-        return Fix(text="--prefill-decode-interval 1, or separate prefill and decode workers",
-                   flag="--prefill-decode-interval", value="1")  # fmt: skip
+        return Fix(text=f"{INTERVAL} 1, or separate prefill and decode workers", flag=INTERVAL, value="1")
     gives = f"TTFT {format_duration(mixing.expected.ttft_s)}, {format_duration(mixing.expected.step_s)} a step"
     assert found.reading is not None
-    value = mixing.budget * found.reading.parallelism.dp
-    return Fix(text=f"--enable-mixed-chunk with --chunked-prefill-size {value} gives {gives}",
-               flag="--enable-mixed-chunk", also=(("--chunked-prefill-size", str(value)),))  # fmt: skip
+    flag, value = DIALECTS[found.reading.table.engine].budget, mixing.budget * found.reading.parallelism.dp
+    return Fix(text=f"{MIXING} with {flag} {value} gives {gives}", flag=MIXING, also=((flag, str(value)),))
 
 
 def _default(found: Evaluation) -> Iterator[Finding]:
@@ -287,8 +286,7 @@ def _queue(found: Evaluation, answer: Answer) -> Iterator[Finding]:
     most = given.value if given is not None and isinstance(given.value, int) else None
     if most is not None and most <= 1.5 * tokens:
         return
-    text = f"--max-num-queued-tokens {most:,}" if most is not None else "--max-num-queued-tokens is not set"
+    text = f"{QUEUED} {most:,}" if most is not None else f"{QUEUED} is not set"
     yield make(found, "W08", f"{text}: what waits beyond {tokens:,} prompt tokens cannot start within TTFT "
                f"{format_duration(limit)}", found.word("max_num_queued_tokens"),
-               fix=Fix(text=f"--max-num-queued-tokens {tokens}", flag="--max-num-queued-tokens",
-                       value=str(tokens)))  # fmt: skip
+               fix=Fix(text=f"{QUEUED} {tokens}", flag=QUEUED, value=str(tokens)))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from chunkcalc.engines.dialects import DIALECTS
 from chunkcalc.engines.words import Remark, Word
 from chunkcalc.gate.catalogue import Level, rule
 from chunkcalc.gate.evaluation import Evaluation
@@ -158,7 +159,7 @@ def _gpus(found: Evaluation) -> Iterator[Finding]:
         return
     parts = f"tp {parallelism.tp} x pp {parallelism.pp} x dp {parallelism.dp}"
     word = found.word("tensor_parallel_size", "tp_size", "data_parallel_size", "dp_size", "pipeline_parallel_size")
-    flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(reading.table.engine, "--tensor-parallel-size")
+    flag = DIALECTS[reading.table.engine].tensor
     if wanted > gpus:
         yield make(found, "E13", f"{parts} needs {wanted} GPUs, the replica has {gpus}", word,
                    fix=Fix(text=f"request {wanted} GPUs"))  # fmt: skip
@@ -183,7 +184,7 @@ def _context(found: Evaluation) -> Iterator[Finding]:
     output = found.settings.get("output") or 1
     if prompt + output > reading.max_model_len:
         word = found.word("max_model_len", "context_length", "max_seq_len")
-        flag = {"sglang": "--context-length", "trtllm": "--max_seq_len"}.get(reading.table.engine, "--max-model-len")
+        flag = DIALECTS[reading.table.engine].context
         value = str(prompt + output)
         most = found.model.record.max_position if found.model is not None else 0
         fix = Fix(text=f"{flag} {value} or more", flag=flag, value=value)
@@ -201,7 +202,7 @@ def _decode_slots(found: Evaluation) -> Iterator[Finding]:
         return
     needed = reading.max_num_seqs * (1 + reading.draft_tokens)
     if needed > reading.budget and (found.inspection is not None or found.word(found.budget_field)):
-        flag = "--max_num_tokens" if reading.table.engine == "trtllm" else "--max-num-batched-tokens"
+        flag = DIALECTS[reading.table.engine].budget
         drafts = f" x (1 + {reading.draft_tokens} drafts)" if reading.draft_tokens else ""
         yield make(found, "E10", f"a budget of {reading.budget:,} does not hold the {reading.max_num_seqs:,} decodes"
                    f"{drafts} of this decode worker", found.word(found.budget_field, "max_num_seqs"),
@@ -213,7 +214,7 @@ def _dispatch(found: Evaluation) -> Iterator[Finding]:
     reading, given = found.reading, found.given
     if reading is None or given is None or reading.table.engine not in DEEPEP_CAP:
         return
-    name, cap = DEEPEP_CAP[reading.table.engine]
+    (name, cap), words = DEEPEP_CAP[reading.table.engine], DIALECTS[reading.table.engine]
     process = found.process
     stated = process.command.environment.get(name, "") if process.command is not None else ""
     cap = int(stated) if stated.isdigit() else cap
@@ -224,8 +225,8 @@ def _dispatch(found: Evaluation) -> Iterator[Finding]:
             word = found.word("max_num_batched_tokens", "all2all_backend")
             yield make(found, "E11", f"DeepEP's low-latency mode moves {cap} tokens per rank at a time: a budget of "
                        f"{reading.budget:,} runs every MoE layer in {math.ceil(reading.budget / cap)} slices", word,
-                       level="warning", fix=Fix(text=f"--max-num-batched-tokens {cap}, or {name}={reading.budget}",
-                                                flag="--max-num-batched-tokens", value=str(cap)))  # fmt: skip
+                       level="warning", fix=Fix(text=f"{words.budget} {cap}, or {name}={reading.budget}",
+                                                flag=words.budget, value=str(cap)))  # fmt: skip
     elif str(given.value("moe_a2a_backend") or "") == "deepep" and given.value("deepep_mode") == "low_latency":
         rows = reading.max_num_seqs * (1 + reading.draft_tokens)
         limited = found.word("max_running_requests")
@@ -233,8 +234,8 @@ def _dispatch(found: Evaluation) -> Iterator[Finding]:
             value = cap // (1 + reading.draft_tokens)
             yield make(found, "E11", f"{rows:,} decode tokens per rank exceed the {cap} that DeepEP's low-latency mode "
                        "takes: SGLang asserts", limited,
-                       fix=Fix(text=f"--max-running-requests {value * reading.parallelism.dp}, or {name}={rows}",
-                               flag="--max-running-requests", value=str(value * reading.parallelism.dp)))  # fmt: skip
+                       fix=Fix(text=f"{words.requests} {value * reading.parallelism.dp}, or {name}={rows}",
+                               flag=words.requests, value=str(value * reading.parallelism.dp)))  # fmt: skip
         if process.role != "decode" and reading.chunk > cap:
             word = found.word("chunked_prefill_size", "deepep_mode")
             fix = Fix(text="--deepep-mode auto", flag="--deepep-mode", value="auto")
@@ -252,7 +253,8 @@ def _items(found: Evaluation) -> Iterator[Finding]:
     raised = not written and reading.table.since(RAISED_SINCE)
     if tokens <= reading.budget or raised or _text_only(found):
         return
-    fix = Fix(text="--max-num-batched-tokens 4096", flag="--max-num-batched-tokens", value="4096")
+    flag = DIALECTS[reading.table.engine].budget
+    fix = Fix(text=f"{flag} 4096", flag=flag, value="4096")
     # Some versions raise a default by themselves; from which on is not known.
     yield make(found, "E09", f"an image of {model.record.id} is {tokens:,} tokens and must enter a step whole: "
                f"the budget is {reading.budget:,}", found.word("max_num_batched_tokens"),
@@ -299,11 +301,10 @@ def _blocks(found: Evaluation) -> Iterator[Finding]:
         return
     block = hybrid_block(found) if given.value("enable_prefix_caching") else None
     if block is not None and block > reading.budget:
-        value = str(math.ceil(block / 1024) * 1024)
+        flag, value = DIALECTS[reading.table.engine].budget, str(math.ceil(block / 1024) * 1024)
         yield make(found, "E08", f"with prefix caching a block of this hybrid model is about {block:,} tokens: a "
                    f"budget of {reading.budget:,} holds none", found.word("max_num_batched_tokens"),
-                   fix=Fix(text=f"--max-num-batched-tokens {value}", flag="--max-num-batched-tokens",
-                           value=value))  # fmt: skip
+                   fix=Fix(text=f"{flag} {value}", flag=flag, value=value))  # fmt: skip
 
 
 def _unchunked(found: Evaluation) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 
+from chunkcalc.engines.dialects import DIALECTS
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.finding import Fix
 
@@ -28,14 +29,15 @@ def fix_for(number: str, found: Evaluation, word: str, message: str) -> Fix | No
 def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
-    return Fix(text=f"leave chunked prefill on, or --max-num-batched-tokens {found.reading.max_model_len}",
+    flag = DIALECTS[found.reading.table.engine].budget
+    return Fix(text=f"leave chunked prefill on, or {flag} {found.reading.max_model_len}",
                flag=found.word("enable_chunked_prefill"), remove=True)  # fmt: skip
 
 
 def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
-    flag = "--max_batch_size" if found.reading.table.engine == "trtllm" else "--max-num-seqs"
+    flag = DIALECTS[found.reading.table.engine].requests
     value = str(max(1, found.reading.budget // (2 * (1 + found.reading.draft_tokens))))  # half is left for prompts
     return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
@@ -74,9 +76,9 @@ def _draft_room(found: Evaluation, word: str, message: str) -> Fix | None:
     match = re.search(r"(\d+) draft (?:slots|tokens) for (?:each of )?([\d,]+) requests", message)
     if match is None:
         return None
-    value = str(int(match[1]) * int(match[2].replace(",", "")) + 2048)
-    return Fix(text=f"--max-num-batched-tokens {value}, or lower --max-num-seqs or num_speculative_tokens",
-               flag="--max-num-batched-tokens", value=value)  # fmt: skip
+    words, value = DIALECTS["vllm"], str(int(match[1]) * int(match[2].replace(",", "")) + 2048)
+    return Fix(text=f"{words.budget} {value}, or lower {words.requests} or num_speculative_tokens",
+               flag=words.budget, value=value)  # fmt: skip
 
 
 def _room_for_prompts(found: Evaluation, word: str, message: str) -> Fix | None:
@@ -84,9 +86,7 @@ def _room_for_prompts(found: Evaluation, word: str, message: str) -> Fix | None:
     reading = found.reading
     if reading is None or "running decodes" not in message:
         return None
-    flag = {"sglang": "--max-running-requests", "trtllm": "--max_batch_size"}.get(
-        reading.table.engine, "--max-num-seqs"
-    )
+    flag = DIALECTS[reading.table.engine].requests
     value = str(max(1, reading.budget // (2 * (1 + reading.draft_tokens))) * reading.parallelism.dp)
     return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
@@ -97,7 +97,8 @@ def _whole_pages(found: Evaluation, word: str, message: str) -> Fix | None:
         return None
     size, page = int(match[1].replace(",", "")), int(match[2])
     value = max(page, size // page * page) * (found.reading.parallelism.dp if found.reading is not None else 1)
-    return Fix(text=f"--chunked-prefill-size {value}", flag="--chunked-prefill-size", value=str(value))
+    flag = DIALECTS["sglang"].budget
+    return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
 
 
 def _written_out(found: Evaluation, word: str, message: str) -> Fix | None:
@@ -115,7 +116,7 @@ def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
     if not tokens or found.reading is None or tokens >= found.reading.max_model_len:
         return None
     value = max(1, tokens // found.reading.parallelism.dp // 1024 * 1024)
-    flag = {"sglang": "--context-length", "trtllm": "--max_seq_len"}.get(found.reading.table.engine, "--max-model-len")
+    flag = DIALECTS[found.reading.table.engine].context
     return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
 
 
@@ -124,16 +125,16 @@ def _more_gpus(found: Evaluation, word: str, message: str) -> Fix | None:
     if found.reading is None:
         return None
     parallelism = found.reading.parallelism
-    if "--chunked-prefill-size" in message:
+    words = DIALECTS[found.reading.table.engine]
+    if not words.per_rank and words.budget in message:
         value = str(2048 * parallelism.dp)
-        return Fix(text=f"--chunked-prefill-size {value}", flag="--chunked-prefill-size", value=value)
+        return Fix(text=f"{words.budget} {value}", flag=words.budget, value=value)
     shared = found.reading.table.engine != "vllm"  # attention ranks share the group's GPUs
     match = re.search(r"weights take ([\d.]+) of ([\d.]+) GiB", message)
     share = float(match[1]) / float(match[2]) if match else 1.0
     factor = 2 ** max(1, math.ceil(math.log2(share / (0.8 * found.reading.memory_fraction))))
     tp = parallelism.tp * (parallelism.dp if shared else 1) * factor
-    flag = {"sglang": "--tp-size", "trtllm": "--tp_size"}.get(found.reading.table.engine, "--tensor-parallel-size")
-    return Fix(text=f"{flag} {tp}, or lighter weights", flag=flag, value=str(tp))
+    return Fix(text=f"{words.tensor} {tp}, or lighter weights", flag=words.tensor, value=str(tp))
 
 
 _FIXES: dict[str, Callable[[Evaluation, str, str], Fix | None]] = {

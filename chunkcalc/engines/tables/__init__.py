@@ -14,8 +14,6 @@ from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 
 GIB = 2**30
-# What each engine calls its share of the memory.
-FRACTIONS = {"vllm": "gpu_memory_utilization", "trtllm": "free_gpu_memory_fraction", "sglang": "mem_fraction_static"}
 _FOLDER = Path(__file__).parent
 VERSION = re.compile(r"v?[0-9]{1,6}(\.[0-9]{1,6}){0,3}([.-]?(post|rc|dev|a|b)[0-9]{0,4}){0,2}(\+[a-z0-9.]{1,20})?")
 
