@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -45,19 +46,27 @@ class Evaluation(Known):
     settings : what is known beyond its file
     """
 
-    @cached_property
+    @property
+    def missing(self) -> Sequence[str]:
+        """What is not known, and why a workload or an answer cannot be computed."""
+        return [*self.lacking, *(why for _, why in (self._case, self._answer) if why)]
+
+    @property
     def case(self) -> Case | None:
         """The deployment under its workload; None without a prompt, or where the engine refuses it."""
+        return self._case[0]
+
+    @cached_property
+    def _case(self) -> tuple[Case | None, str]:
         seen = self.inspection
         if seen is None or seen.deployment is None or self.settings.get("prompt") is None or self.process.disabled:
-            return None
+            return None, ""
         try:
             found = resolve(self.question(batch=None))
         except ChunkcalcError as error:
-            self.missing.append(str(error))
-            return None
+            return None, str(error)
         engine = replace(found.deployment.engine, captured=seen.deployment.engine.captured)
-        return replace(found, deployment=replace(found.deployment, engine=engine))
+        return replace(found, deployment=replace(found.deployment, engine=engine)), ""
 
     def question(self, **changes: Any) -> Question:
         """The deployment and its workload as a question.
@@ -168,18 +177,21 @@ class Evaluation(Known):
         ranks = self.reading.parallelism.dp * self.reading.parallelism.pp
         return max(1, self.reading.chunk - math.ceil(batch / ranks) * (1 + self.reading.draft_tokens))
 
-    @cached_property
+    @property
     def answer(self) -> Answer | None:
         """The answer at the setting that is written; None where there is nothing to judge."""
+        return self._answer[0]
+
+    @cached_property
+    def _answer(self) -> tuple[Answer | None, str]:
         if self.case is None or self.process.role == "decode":
-            return None
+            return None, ""
         batch = self.load.batch or None
         try:
             asked = self.question(batch=batch, chunk=self.chunk(batch or 0))
-            return answer(asked, with_remedies=False, timer=self.timer)
+            return answer(asked, with_remedies=False, timer=self.timer), ""
         except ChunkcalcError as error:
-            self.missing.append(str(error))
-            return None
+            return None, str(error)
 
     @cached_property
     def retuned(self) -> Answer | None:

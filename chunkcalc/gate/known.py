@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -35,7 +35,7 @@ class Known:
 
     def __init__(self, process: Process, settings: Settings) -> None:
         self.process, self.settings = process, settings
-        self.missing = [told for told in process.problems if not (settings.get("model") and about_model(told))]
+        self.lacking = [told for told in process.problems if not (settings.get("model") and about_model(told))]
         self.given: Arguments | None = None
         self.table: Table | None = None
         self.inspection: Inspection | None = None
@@ -45,9 +45,14 @@ class Known:
         self.version_known = False
         self.reading: Reading | None = None
         if process.command is None:
-            self.missing = self.missing or [UNREADABLE]
+            self.lacking = self.lacking or [UNREADABLE]
             return
         self._read()
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """What is not known and would be needed."""
+        return self.lacking
 
     @property
     def status(self) -> str:
@@ -65,17 +70,17 @@ class Known:
             self.table = table(command.engine, version or None, "engine-version")
             self.given = arguments(command, self.table)
         except ChunkcalcError as error:
-            self.missing.append(str(error))
+            self.lacking.append(str(error))
             return
         self._resolve(model_name(command, self.given))
-        if self.model is not None and self.hardware is not None and not self.missing:
+        if self.model is not None and self.hardware is not None and not self.lacking:
             self.inspection = inspect_command(
                 command, self.table, self.model.record, self.hardware.record, "server", self.given
             )
             self.reading = self.inspection.reading
             if self.inspection.deployment is None and not self.reading.refusals:
                 notes = [note for note in self.inspection.notes if note.startswith("no memory figures")]
-                self.missing.append("; ".join(notes) or "this deployment is not modelled")
+                self.lacking.append("; ".join(notes) or "this deployment is not modelled")
         else:
             self.reading = self._whatever()
 
@@ -84,9 +89,9 @@ class Known:
         model = model_of(self.process, self.given, named, self.settings.get("model"))
         gpu = gpu_of(self.process, self.settings.get("gpu"))
         self.model, self.model_as_written, self.hardware = model.found, model.written, gpu.found
-        if model.missing and not any(about_model(told) for told in self.missing):
-            self.missing.append(model.missing)
-        self.missing += [gpu.missing] if gpu.missing else []
+        if model.missing and not any(about_model(told) for told in self.lacking):
+            self.lacking.append(model.missing)
+        self.lacking += [gpu.missing] if gpu.missing else []
 
     def _whatever(self) -> Reading | None:
         """What the arguments mean whatever the model or the GPU is: what two extremes have in common."""
