@@ -212,7 +212,7 @@ def _judged(reading: Reading, deployment: Deployment, pool: float, tokens: int |
             f"no memory is left for the KV cache: the weights take {weights / GIB:.1f} of "
             f"{deployment.hardware.memory / GIB:.1f} GiB per GPU, of which {reading.memory_fraction:.0%} may be used"
         )
-        refusals.append(Remark(text, "E20"))
+        refusals.append(Remark(text, "E20", share=weights / deployment.hardware.memory))
     elif not holds:
         room = f"{tokens:,} tokens" if tokens is not None else "less than one request"
         text = f"the KV cache holds {room}, not one request of {reading.max_model_len:,}"

@@ -221,7 +221,9 @@ def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
     if model and not found.positional and "model" not in found.given:
         found.positional.append(model)
     elif vllm and command.serve and not first and "model" not in found.given:
-        found.refuse("E21", "with --config the model must stand right after serve, or in the file", words[index])
+        found.refuse(
+            "E21", "with --config the model must stand right after serve, or in the file", words[index], of_model=True
+        )
     return found
 
 

@@ -49,23 +49,23 @@ class Arguments:
     differences: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
-    def refuse(self, rule: str, text: str, word: str = "") -> None:
+    def refuse(self, rule: str, text: str, word: str = "", **facts: Any) -> None:
         """Note what the engine's own parser would refuse.
 
         Parameters
         ----------
-        rule, text, word : as in `Remark`
+        rule, text, word, facts : as in `Remark`
         """
-        self.refusals.append(Remark(text, rule, word))
+        self.refusals.append(Remark(text, rule, word, **facts))
 
-    def differ(self, rule: str, text: str, word: str = "") -> None:
+    def differ(self, rule: str, text: str, word: str = "", **facts: Any) -> None:
         """Note what the engine would silently read otherwise than it looks.
 
         Parameters
         ----------
-        rule, text, word : as in `Remark`
+        rule, text, word, facts : as in `Remark`
         """
-        self.differences.append(Remark(text, rule, word))
+        self.differences.append(Remark(text, rule, word, **facts))
 
     def value(self, name: str) -> Any:
         """The value given for a field; None where there is none.
@@ -160,7 +160,9 @@ def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
 
 def _note_abbreviation(out: Arguments, flag: str, name: str, word: str, grammar: Grammar) -> None:
     if len(flag) > len("--tp") and len(_written(flag, grammar)) < len(name):
-        out.differ("E15", f"{flag} is read as {name}, until another flag begins like it: write it out", word)
+        out.differ(
+            "E15", f"{flag} is read as {name}, until another flag begins like it: write it out", word, whole=name
+        )
 
 
 def _spellings(grammar: Grammar) -> dict[str, tuple[str, bool]]:
@@ -216,7 +218,7 @@ def _store(
     kind = grammar.options[name]
     text = " ".join(taken)
     if kind in ("switch", "bool") and attached:
-        out.refuse("E03", f"{flag}={text}: this flag takes no value", flag)
+        out.refuse("E03", f"{flag}={text}: this flag takes no value", flag, switch=True)
         return
     if not taken and kind not in ("switch", "bool", "boolvalue") and not kind.endswith("?"):
         out.refuse("E21", f"{flag} needs a value", flag)
@@ -229,7 +231,7 @@ def _store(
         value = value_of(kind.rstrip("?"), taken, positive, grammar.human)
     except ValueError as error:
         rule = "E05" if "suffix" in str(error) else "E21"
-        out.refuse(rule, f"{flag} {text[:60]}: {error}", flag)
+        out.refuse(rule, f"{flag} {text[:60]}: {error}", flag, flag=flag, given=text[:60])
         return
     key = name.replace("-", "_")
     if key in out.given and out.given[key].value != value:

@@ -96,7 +96,7 @@ class Values:
         self.differences = list(arguments.differences)
         self.notes: list[str] = []
 
-    def refuse(self, rule: str, text: str, *names: str) -> None:
+    def refuse(self, rule: str, text: str, *names: str, **facts: Any) -> None:
         """Note what the engine refuses at start.
 
         Parameters
@@ -104,17 +104,18 @@ class Values:
         rule : of the catalogue
         text : the sentence
         names : the fields it concerns; the first that was given is to blame
+        facts : as in `Remark`
         """
-        self.refusals.append(Remark(text, rule, self._word(names)))
+        self.refusals.append(Remark(text, rule, self._word(names), **facts))
 
-    def differ(self, rule: str, text: str, *names: str) -> None:
+    def differ(self, rule: str, text: str, *names: str, **facts: Any) -> None:
         """Note what the engine silently does otherwise than is written.
 
         Parameters
         ----------
-        rule, text, names : as for `refuse`
+        rule, text, names, facts : as for `refuse`
         """
-        self.differences.append(Remark(text, rule, self._word(names)))
+        self.differences.append(Remark(text, rule, self._word(names), **facts))
 
     def strangers(self, words: Iterable[str]) -> None:
         """Refuse words that belong to no flag.
@@ -242,4 +243,4 @@ class Values:
             given = self.arguments.given.get(name)
             if given is not None and given.text.strip()[-1:] in tuple(decimal):
                 text = f"{given.flag} {given.text} is {given.value:,}; the power of two is written {binary(given.text)}"
-                self.differ("E05", text, name)
+                self.differ("E05", text, name, flag=given.flag, given=given.text)

@@ -80,7 +80,8 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
     interval = values.take("prefill_decode_interval", 0, "off", least=0)
     if mixed and requests >= chunk:
-        values.differ("E25", f"{requests:,} running decodes take the whole chunk of {chunk:,}", "chunked_prefill_size")
+        text = f"{requests:,} running decodes take the whole chunk of {chunk:,}"
+        values.differ("E25", text, "chunked_prefill_size", filled=True)
     return Reading(
         table=table, entry=target.entry, model=model, values=values.found,
         budget=chunk, chunk=chunk, chunk_full=max(0, chunk - requests) if mixed else chunk,
@@ -167,9 +168,8 @@ def _check_page(values: Values, asked: int, page: int) -> None:
     size = asked if asked <= 0 else values.found["chunked_prefill_size"].value
     skipped = values.table.since("0.5.3") and (size <= 0 or values.role == "decode")
     if page > 1 and size % page and not skipped:
-        values.refuse(
-            "E07", f"a chunk of {size:,} is not a multiple of --page-size {page}", "chunked_prefill_size", "page_size"
-        )
+        text = f"a chunk of {size:,} is not a multiple of --page-size {page}"
+        values.refuse("E07", text, "chunked_prefill_size", "page_size", chunk=size, page=page)
 
 
 def _fraction(values: Values, asked: int, parallelism: Parallelism) -> float:
@@ -193,6 +193,7 @@ def _fraction(values: Values, asked: int, parallelism: Parallelism) -> float:
             "E20",
             f"the activations of {tokens:,} tokens leave no memory: lower --chunked-prefill-size",
             "chunked_prefill_size",
+            activations=True,
         )
         left = 0.01
     return float(values.derive("mem_fraction_static", left, f"what the activations of {tokens:,} tokens leave"))

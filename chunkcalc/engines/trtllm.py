@@ -101,14 +101,14 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         text = (
             f"without chunked prefill a prompt above {budget:,} tokens is refused, though the context allows {length:,}"
         )
-        values.differ("E12", text, "max_num_tokens", "max_seq_len")
+        values.differ("E12", text, "max_num_tokens", "max_seq_len", of_prompts=True)
     if requests > budget:
         text = f"max_batch_size {requests:,} exceeds max_num_tokens {budget:,} (warned only)"
-        values.differ("E02", text, "max_batch_size", "max_num_tokens")
+        values.differ("E02", text, "max_batch_size", "max_num_tokens", level="warning")
     full = budget - requests * (1 + drafts)
     if full <= 0:
         text = f"{requests:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
-        values.differ("E25", text, "max_num_tokens", "max_batch_size")
+        values.differ("E25", text, "max_num_tokens", "max_batch_size", filled=True, of_prompts=True)
     if arguments.unread:
         more = ", ..." if len(arguments.unread) > MOST_UNREAD else ""
         values.notes.append(f"YAML options that play no part here: {', '.join(arguments.unread[:MOST_UNREAD])}{more}")

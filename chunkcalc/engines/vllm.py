@@ -84,7 +84,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     full = budget - slots - active * (1 + drafts + slots)
     if full <= 0:
         text = f"{active:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
-        values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs")
+        values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs", filled=True, of_prompts=True)
     if drafts:
         values.notes.append("memory and time of the draft model are left out")
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
@@ -201,7 +201,7 @@ def _check(values: Values, budget: int, requests: int, length: int, chunked: boo
         values.refuse("E16", text, "long_prefill_token_threshold")
     if budget > requests * length:
         text = f"a budget of {budget:,} is more than {requests:,} requests of {length:,} tokens can fill (warned only)"
-        values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs")
+        values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs", level="warning")
     for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
         if (values.take(name) or 1) != 1 and values.table.since("0.8.0"):
             flag = f"--{name.replace('_', '-')}"
@@ -242,7 +242,8 @@ def _speculation(values: Values, budget: int, requests: int) -> tuple[int, int, 
     least = requests * (drafts + 1)
     if values.arguments.value("enable_lora") and table.since("0.11.2") and budget < least:
         text = f"with LoRA, {drafts} draft tokens for {requests:,} requests need {least:,} tokens"
-        values.refuse("E10", text, "max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
+        fields = ("max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
+        values.refuse("E10", text, *fields, slots=drafts, requests=requests)
     method = _method(config)
     slots = _slots(method, drafts, bool(config.get("parallel_drafting")), table)
     if not table.since("0.28.0"):
@@ -267,11 +268,11 @@ def _less_slots(values: Values, budget: int, slots: int, requests: int) -> int:
         f"{slots} draft slots for each of {requests:,} requests leave {scheduled:,} of the budget of {budget:,}: "
         "raise --max-num-batched-tokens or lower --max-num-seqs"
     )
+    fields, facts = ("max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS), {"slots": slots, "requests": requests}
     if values.table.since("0.20.0"):
-        values.refuse("E10", problem, "max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
+        values.refuse("E10", problem, *fields, **facts)
     else:
-        text = f"nothing can be scheduled: {problem}"
-        values.differ("E10", text, "max_num_batched_tokens", "max_num_seqs", *DRAFT_FIELDS)
+        values.differ("E10", f"nothing can be scheduled: {problem}", *fields, **facts)
     return budget
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Word(str):
     """A word of a command line, with its place in a file.
@@ -42,15 +44,17 @@ class Remark(str):
     text : the sentence
     rule : number in the catalogue of `gate/catalogue.py`, such as `E02`; empty for none of its own
     word : the word that causes it; empty where a default does
+    facts : what the sentence tells, for those who act on it
     """
 
     rule: str
     word: str
+    facts: dict[str, Any]
 
-    def __new__(cls, text: str, rule: str = "", word: str = "") -> Remark:
+    def __new__(cls, text: str, rule: str = "", word: str = "", **facts: Any) -> Remark:
         """A remark of a rule about a word."""
         remark = super().__new__(cls, text)
-        remark.rule, remark.word = rule, word
+        remark.rule, remark.word, remark.facts = rule, word, facts
         return remark
 
 

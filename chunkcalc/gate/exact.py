@@ -91,18 +91,16 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
     for texts, refused in ((refusals, True), (differences, False)):
         for text in texts:
             number = text.rule if isinstance(text, Remark) and text.rule else "E21"
-            word = text.word if isinstance(text, Remark) else ""
+            word, facts = (text.word, text.facts) if isinstance(text, Remark) else ("", {})
             if number == "E21" and word.startswith("--") and " " in word.partition("=")[0]:
                 continue  # said by its own rule
-            level: Level = "error" if refused else rule(number).level
+            level: Level = facts.get("level") or ("error" if refused else rule(number).level)
             message = str(text)
-            if "warned only" in message:
-                level = "warning"
-            if "the model must stand right after serve" in text and any(about_model(told) for told in found.missing):
+            if facts.get("of_model") and any(about_model(told) for told in found.missing):
                 continue
-            if found.process.role == "decode" and ("prompts wait" in message or "a prompt above" in message):
+            if found.process.role == "decode" and facts.get("of_prompts"):
                 continue
-            if number == "E25" and not _reached(found, message, refusals):
+            if facts.get("filled") and not _reached(found, refusals):
                 continue
             tokens = found.inspection.kv_tokens if found.inspection is not None else None
             if number == "E19" and tokens and reading is not None and tokens >= NEARLY * reading.max_model_len:
@@ -113,13 +111,11 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
             verb = "refuses to start: " if refused and engine else ""
             name = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(engine, "")
             yield make(found, number, f"{name} {verb}{message}" if verb else message, word, level=level,
-                       fix=fix_for(number, found, word, message))  # fmt: skip
+                       fix=fix_for(number, found, word, facts))  # fmt: skip
 
 
-def _reached(found: Evaluation, message: str, refusals: Sequence[str]) -> bool:
+def _reached(found: Evaluation, refusals: Sequence[str]) -> bool:
     """Whether the load can ever fill the budget with decodes; said once, by the sharper rule."""
-    if "running decodes" not in message:
-        return True
     said = any(getattr(text, "rule", "") in ("E02", "E10") for text in refusals)
     asked = found.load.asked if found.case is not None else None
     few = asked is not None and found.reading is not None and 2 * asked <= found.reading.budget

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from chunkcalc.engines.dialects import DIALECTS
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.finding import Fix
 
+Facts = Mapping[str, Any]  # of a `Remark`
 
-def fix_for(number: str, found: Evaluation, word: str, message: str) -> Fix | None:
+
+def fix_for(number: str, found: Evaluation, word: str, facts: Facts) -> Fix | None:
     """What to write instead of what an engine refuses or reads otherwise; None where it is not one thing.
 
     Parameters
@@ -20,13 +23,13 @@ def fix_for(number: str, found: Evaluation, word: str, message: str) -> Fix | No
     number : of the rule within its class
     found : the deployment
     word : the cause
-    message : the engine's remark
+    facts : of the engine's remark
     """
     make_fix = _FIXES.get(number)
-    return make_fix(found, word, message) if make_fix is not None else None
+    return make_fix(found, word, facts) if make_fix is not None else None
 
 
-def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
+def _raise_budget(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     if found.reading is None:
         return None
     flag = DIALECTS[found.reading.table.engine].budget
@@ -34,7 +37,7 @@ def _raise_budget(found: Evaluation, word: str, message: str) -> Fix | None:
                flag=found.word("enable_chunked_prefill"), remove=True)  # fmt: skip
 
 
-def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
+def _fewer_requests(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     if found.reading is None:
         return None
     flag = DIALECTS[found.reading.table.engine].requests
@@ -42,9 +45,9 @@ def _fewer_requests(found: Evaluation, word: str, message: str) -> Fix | None:
     return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
 
-def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
+def _remove(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     flag, equals, _ = word.partition("=")
-    if equals and "takes no value" in message:
+    if equals and facts.get("switch"):
         off = word.lower().endswith(("false", "0"))
         text = f"--no-{flag.removeprefix('--')}" if off else flag
         return Fix(text=f"write {text}", flag=flag, value=text)
@@ -57,61 +60,59 @@ def _remove(found: Evaluation, word: str, message: str) -> Fix | None:
     return Fix(text=f"remove {flag or 'it'}", flag=flag, remove=True)
 
 
-def _two_words(found: Evaluation, word: str, message: str) -> Fix | None:
+def _two_words(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     path = word.partition("=")[2]
     return Fix(text=f"two words: --config {path}", flag="--config", value=path)
 
 
-def _plain_number(found: Evaluation, word: str, message: str) -> Fix | None:
-    match = re.search(r"(--[\w-]+) (\d+)([kKmMgG]i?)", message)
+def _plain_number(found: Evaluation, word: str, facts: Facts) -> Fix | None:
+    match = re.match(r"(\d+)([kKmMgG]i?)", facts.get("given", ""))
     if not match:
         return None
-    factor = {"k": 2**10, "m": 2**20, "g": 2**30}[match[3][0].lower()]
-    value = str(int(match[2]) * factor)
-    return Fix(text=f"{match[1]} {value}", flag=match[1], value=value)
+    factor = {"k": 2**10, "m": 2**20, "g": 2**30}[match[2][0].lower()]
+    flag, value = facts["flag"], str(int(match[1]) * factor)
+    return Fix(text=f"{flag} {value}", flag=flag, value=value)
 
 
-def _draft_room(found: Evaluation, word: str, message: str) -> Fix | None:
+def _draft_room(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     """The three flags that draft slots tie together."""
-    match = re.search(r"(\d+) draft (?:slots|tokens) for (?:each of )?([\d,]+) requests", message)
-    if match is None:
+    if "slots" not in facts:
         return None
-    words, value = DIALECTS["vllm"], str(int(match[1]) * int(match[2].replace(",", "")) + 2048)
+    words, value = DIALECTS["vllm"], str(facts["slots"] * facts["requests"] + 2048)
     return Fix(text=f"{words.budget} {value}, or lower {words.requests} or num_speculative_tokens",
                flag=words.budget, value=value)  # fmt: skip
 
 
-def _room_for_prompts(found: Evaluation, word: str, message: str) -> Fix | None:
+def _room_for_prompts(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     """Decodes that fill the budget: half of it for them, half for prompts."""
     reading = found.reading
-    if reading is None or "running decodes" not in message:
+    if reading is None or not facts.get("filled"):
         return None
     flag = DIALECTS[reading.table.engine].requests
     value = str(max(1, reading.budget // (2 * (1 + reading.draft_tokens))) * reading.parallelism.dp)
     return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
 
-def _whole_pages(found: Evaluation, word: str, message: str) -> Fix | None:
-    match = re.search(r"chunk of ([\d,]+).*--page-size (\d+)", message)
-    if not match:
+def _whole_pages(found: Evaluation, word: str, facts: Facts) -> Fix | None:
+    if "page" not in facts:
         return None
-    size, page = int(match[1].replace(",", "")), int(match[2])
+    size, page = facts["chunk"], facts["page"]
     value = max(page, size // page * page) * (found.reading.parallelism.dp if found.reading is not None else 1)
     flag = DIALECTS["sglang"].budget
     return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
 
 
-def _written_out(found: Evaluation, word: str, message: str) -> Fix | None:
-    match = re.search(r"is read as (--[\w-]+)", message)
-    return Fix(text=f"write {match[1]}", flag=word.partition("=")[0], value=match[1]) if match else None
+def _written_out(found: Evaluation, word: str, facts: Facts) -> Fix | None:
+    whole = facts.get("whole")
+    return Fix(text=f"write {whole}", flag=word.partition("=")[0], value=whole) if whole else None
 
 
-def _negative(found: Evaluation, word: str, message: str) -> Fix | None:
+def _negative(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     name = word.replace("_", "-")
     return Fix(text=f"--no-{name} on the command line instead", flag=word, value=f"--no-{name}")
 
 
-def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
+def _shorter(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     tokens = found.inspection.kv_tokens if found.inspection is not None else None
     if not tokens or found.reading is None or tokens >= found.reading.max_model_len:
         return None
@@ -120,24 +121,23 @@ def _shorter(found: Evaluation, word: str, message: str) -> Fix | None:
     return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
 
 
-def _more_gpus(found: Evaluation, word: str, message: str) -> Fix | None:
+def _more_gpus(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     """A smaller chunk where its activations are too many, else enough GPUs for the weights."""
     if found.reading is None:
         return None
     parallelism = found.reading.parallelism
     words = DIALECTS[found.reading.table.engine]
-    if not words.per_rank and words.budget in message:
+    if facts.get("activations"):
         value = str(2048 * parallelism.dp)
         return Fix(text=f"{words.budget} {value}", flag=words.budget, value=value)
     shared = found.reading.table.engine != "vllm"  # attention ranks share the group's GPUs
-    match = re.search(r"weights take ([\d.]+) of ([\d.]+) GiB", message)
-    share = float(match[1]) / float(match[2]) if match else 1.0
+    share = facts.get("share", 1.0)
     factor = 2 ** max(1, math.ceil(math.log2(share / (0.8 * found.reading.memory_fraction))))
     tp = parallelism.tp * (parallelism.dp if shared else 1) * factor
     return Fix(text=f"{words.tensor} {tp}, or lighter weights", flag=words.tensor, value=str(tp))
 
 
-_FIXES: dict[str, Callable[[Evaluation, str, str], Fix | None]] = {
+_FIXES: dict[str, Callable[[Evaluation, str, Facts], Fix | None]] = {
     "E01": _raise_budget, "E02": _fewer_requests, "E03": _remove, "E04": _two_words, "E05": _plain_number,
     "E10": _draft_room, "E07": _whole_pages, "E15": _written_out, "E17": _negative, "E19": _shorter,
     "E20": _more_gpus,
