@@ -1,4 +1,4 @@
-"""The closed forms of `traffic.py` against the replay, over engines, prompts and utilisations.
+"""The closed forms of `chunkcalc/traffic` against the replay, over engines, prompts and utilisations.
 
     python benchmarks/load_table.py
 

@@ -15,7 +15,7 @@ Kind = Literal["serving", "steps", "traces", "vllm", "sglang", "guidellm", "aipe
 class Run:
     """One benchmark run of one server under one load.
 
-    Names are as the file writes them; `catalog.py` resolves them. Latencies are seen by the client;
+    Names are as the file writes them; `catalog/lookup.py` resolves them. Latencies are seen by the client;
     None is what the file does not say.
 
     row : 1-based data row or entry of the file

@@ -189,7 +189,7 @@ def calibrated_hardware(base: Hardware, engine: str, values: Mapping[str, float]
 
 
 def _loops(rows: Sequence[Usable], base: Hardware, values: Mapping[str, float]) -> list[Errors]:
-    """TPOT and TTFT of every run with these constants, as `closed.py` has them [s]."""
+    """TPOT and TTFT of every run with these constants, as `closed_loop.py` has them [s]."""
     servers = Servers(calibrated_hardware(base, rows[0].served.deployment.engine.name, values))
     out = []
     for row in rows:

@@ -2,7 +2,7 @@
 
 All users send at once, each sends again when answered, and the means run over all requests. The
 first wave finds a queue of everyone's prompts; later ones meet a prompt now and then. Plain
-arithmetic on step times, so it takes numbers and arrays alike; `replay.py` is its judge.
+arithmetic on step times, so it takes numbers and arrays alike; `scheduler.py` is its judge.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A deployment under traffic: requests at a rate, or users that each wait for an answer.
 
 The decode batch follows from Little's law, the step time from the batch (`rank.py`), and so on to a
-fixed point. `replay.py` is the judge of all of this.
+fixed point. `scheduler.py` is the judge of all of this.
 """
 
 from __future__ import annotations
