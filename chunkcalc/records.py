@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 
 class Within:

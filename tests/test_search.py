@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.question import Question
+from chunkcalc.answer.recommendation import aligned_best
 from chunkcalc.answer.resolve import resolve
-from chunkcalc.answer.window import aligned_best, window
+from chunkcalc.answer.window import window
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.time import search
 from chunkcalc.time.search import Limit

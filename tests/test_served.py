@@ -7,8 +7,8 @@ import pytest
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run
-from chunkcalc.scoring.launches import poll_for
 from chunkcalc.scoring.served import COLD, FALLBACK_BUDGET, PROFILED, PUBLIC, REQUESTS_PER_USER, WARM, Servers
+from chunkcalc.scoring.server_flags import poll_for
 
 RUN = Run(
     row=1, path="runs.csv", source="mine", engine="vllm", engine_version="0.24.0", model="llama-3.1-8b",

@@ -15,10 +15,11 @@ from chunkcalc.answer.disaggregation import (
 )
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.question import Question
+from chunkcalc.answer.recommendation import aligned_best
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.answer.solve import answer
 from chunkcalc.answer.verdict import status
-from chunkcalc.answer.window import aligned_best, keeps
+from chunkcalc.answer.window import keeps
 from chunkcalc.catalog.lookup import gpus
 from chunkcalc.report import json as json_report
 from chunkcalc.time.search import first

@@ -13,11 +13,11 @@ from functools import cache
 
 from chunkcalc.answer.disaggregation import prefill_certificate
 from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, Outlook, outlook
+from chunkcalc.answer.recommendation import FINE_ALIGNMENT
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
 from chunkcalc.answer.resolve import Case, decode_tokens
 from chunkcalc.answer.verdict import FAILS, Verdict, broken, judge, status
-from chunkcalc.answer.window import FINE_ALIGNMENT
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.time import search
 from chunkcalc.time.service import Queueing

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from chunkcalc.answer.judged import Outlook, outlook
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Slo
 from chunkcalc.time.search import Limit, last
 from chunkcalc.time.service import Service

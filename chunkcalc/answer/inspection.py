@@ -16,7 +16,7 @@ from chunkcalc.engines.sglang import running_requests
 from chunkcalc.engines.tables import Table, table
 from chunkcalc.engines.words import Remark
 from chunkcalc.errors import ChunkcalcError, NotModelledError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Hardware, Model
 from chunkcalc.work import counts
 

@@ -9,7 +9,7 @@ from typing import Any
 from chunkcalc import ops
 from chunkcalc.answer.resolve import decode_tokens
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Band, Deployment, Slo, Workload
 from chunkcalc.time.search import Limit
 from chunkcalc.time.service import Bounds, Queueing, Service, accepted_tokens, request_overhead

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Literal
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Hardware, Model
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.window import Window
 from chunkcalc.engines.capacity import Capacity
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo, Workload
 from chunkcalc.textbook.forms import Textbook
 from chunkcalc.time.step import Step

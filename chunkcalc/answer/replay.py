@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from chunkcalc.answer.resolve import Case
 from chunkcalc.engines.capacity import capacity
+from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
-from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.time.service import accepted_tokens, request_overhead
 from chunkcalc.time.step import StepTimer, timer_for

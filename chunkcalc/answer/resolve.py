@@ -12,7 +12,7 @@ from chunkcalc.catalog.precision import check_arithmetic, precision_for
 from chunkcalc.engines import ENGINES, engine_for
 from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError, NotModelledError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallelism, Slo, Workload
 from chunkcalc.work import attention
 

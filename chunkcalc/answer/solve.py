@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
+from chunkcalc.answer.recommendation import aligned_best
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, OVERLOADED, Answer, Chunking, Load, Reading
 from chunkcalc.answer.remedies import remedies
 from chunkcalc.answer.resolve import Case, chunk_of, resolve
 from chunkcalc.answer.verdict import Verdict, judge, misses
-from chunkcalc.answer.window import aligned_best, every_limit, keeps, window
+from chunkcalc.answer.window import every_limit, keeps, window
 from chunkcalc.catalog.precision import COMPUTE_DTYPE, peak
 from chunkcalc.engines.capacity import IN_FLIGHT, capacity
 from chunkcalc.engines.flags import flags, yaml_options

@@ -17,6 +17,7 @@ from chunkcalc.answer.disaggregation import (
     prefill_certificate,
 )
 from chunkcalc.answer.judged import Outlook
+from chunkcalc.answer.recommendation import recommend
 from chunkcalc.answer.records import (
     DISAGGREGATE,
     FEASIBLE,
@@ -26,13 +27,12 @@ from chunkcalc.answer.records import (
     RETUNE,
     SCALE_UP,
 )
-from chunkcalc.answer.window import recommend
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.catalog.precision import peak
 from chunkcalc.engines import engine_for
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.engines.dialects import INTERVAL, MIXING
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.time.search import first
 from chunkcalc.time.service import Service

@@ -12,7 +12,7 @@ from chunkcalc.derivation.equation_values import WHY_NOT, Letters
 from chunkcalc.derivation.interpretation import notes, takeaway
 from chunkcalc.derivation.nomenclature import NOMENCLATURE
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.time.step import timer_for
 from chunkcalc.units import format_duration, format_si
 

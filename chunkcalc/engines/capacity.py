@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkcalc import ops
 from chunkcalc.engines.reserve import reserve_bytes
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
 from chunkcalc.work import attention, counts
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from chunkcalc.engines.literals import Parse, loose
 from chunkcalc.engines.literals import value as value_of
 from chunkcalc.engines.words import Remark, placed
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 DEEPEST = 16  # of dotted keys
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.tables import Table
 from chunkcalc.engines.words import Remark
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Hardware, Parallelism
 
 Entry = Literal["server", "offline"]

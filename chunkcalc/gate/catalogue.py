@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from chunkcalc.catalog.profiles import read_toml
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 Level = Literal["error", "warning", "note"]
 Kind = Literal["exact", "bound", "estimate"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.bounds import bounds
 from chunkcalc.gate.catalogue import LEVELS
 from chunkcalc.gate.comments import Comment, annotated_settings, comments, lenient
@@ -27,7 +28,6 @@ from chunkcalc.manifests.find import find
 from chunkcalc.manifests.process import Process
 from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
 from chunkcalc.progress import Progress, silent
-from chunkcalc.record import dataclass
 
 PARALLEL_FROM = 64  # files from which a second process is worth its start
 MOST_WORKERS = 8

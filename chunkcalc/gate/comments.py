@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Mapping
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.settings import WAIVING, Setting, parse_date, parsed
 from chunkcalc.gate.waivers import Waiver
-from chunkcalc.record import dataclass
 
 _COMMENT = re.compile(r"(?:^|\s|`)#\s*chunkcalc:\s*([^`]*)")
 MOST = 1000  # of a file

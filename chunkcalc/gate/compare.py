@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.check import Checked, Options, Report, check_source, merged
 from chunkcalc.gate.config import Configs
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.manifests.sources import MAX_BYTES, STDIN, SUFFIXES, decode, files, read, shown
-from chunkcalc.record import dataclass
 from chunkcalc.units import format_duration
 
 MOST_FILES = 10_000

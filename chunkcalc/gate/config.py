@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from chunkcalc.catalog.profiles import read_toml
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.settings import Setting, parse_date, parsed
-from chunkcalc.record import dataclass
 
 CONFIG = "chunkcalc.toml"
 MAX_CONFIG, MAX_LINE = 2**18, 4_000  # bytes of a configuration, and of a line of it

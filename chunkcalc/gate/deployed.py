@@ -8,10 +8,10 @@ from typing import NamedTuple
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, SCALE_UP, Answer
 from chunkcalc.engines.capacity import Capacity
 from chunkcalc.engines.words import Word
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.budget import budget_flag, ranks
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.settings import Setting
-from chunkcalc.record import dataclass
 
 WRITTEN = {
     "max_num_seqs": ("max_num_seqs", "max_running_requests", "max_batch_size"),

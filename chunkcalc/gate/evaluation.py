@@ -15,8 +15,8 @@ from chunkcalc.answer.resolve import Case, resolve
 from chunkcalc.answer.solve import answer, largest_batch
 from chunkcalc.engines.capacity import Capacity, capacity
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.known import Known
-from chunkcalc.record import dataclass
 from chunkcalc.time.step import StepTimer, timer_for
 
 ASSUMED_OUTPUT = 512

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.catalogue import Kind, Level
-from chunkcalc.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

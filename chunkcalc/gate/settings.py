@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc import units
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "itl": "itl"}
 DURATIONS = ("ttft", "tpot", "itl")

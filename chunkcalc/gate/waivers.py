@@ -8,12 +8,12 @@ from dataclasses import field, replace
 from datetime import date
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.gate.catalogue import rule
 from chunkcalc.gate.config import ConfigWaiver, matches
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.gate.settings import parse_date
 from chunkcalc.manifests.process import Process
-from chunkcalc.record import dataclass
 
 
 @dataclass(slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 
 from chunkcalc.engines.words import Word
+from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.expand import literal, templates
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.scope import Scope, scopes
 from chunkcalc.manifests.shell import run_dry
-from chunkcalc.record import dataclass
 
 
 def _kubernetes_script(text: str) -> str:

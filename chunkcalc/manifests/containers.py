@@ -10,13 +10,13 @@ from typing import Any
 
 from chunkcalc.engines.command import Command, engine_of, version_of_image
 from chunkcalc.engines.words import Word, placed
+from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box, Placed
 from chunkcalc.manifests.configs import options
 from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.shell import Script, run_dry
-from chunkcalc.record import dataclass
 
 DEEPEST = 4  # shells inside shells
 _PROGRAMS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "trtllm": ("trtllm-serve",)}

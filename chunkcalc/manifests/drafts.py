@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from chunkcalc.engines.words import Word
+from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box
 from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.process import Role
 from chunkcalc.manifests.scope import Scope
-from chunkcalc.record import dataclass
 
 SERVE = ("vllm", "serve")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 MAX_NODES = 1_000_000  # of one file, aliases followed
 FARTHEST = 100  # lines ahead in which the next word of a folded text is looked for

@@ -8,7 +8,7 @@ from typing import Literal
 
 from chunkcalc.engines.command import Command
 from chunkcalc.engines.words import Word
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 Role = Literal["prefill", "decode", "both"]
 

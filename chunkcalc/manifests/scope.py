@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from chunkcalc.engines.words import Word
+from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.expand import literal
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Role
-from chunkcalc.record import dataclass
 
 PREFIX = "chunkcalc/"
 _GPU_RESOURCE = re.compile(r"(^|[./])(gpu|tpu|mig-[\w.]+|gaudi|ascend[\w-]*|neuron\w*|xpu|shared-gpu)$", re.IGNORECASE)

@@ -12,9 +12,9 @@ from dataclasses import field
 from typing import NamedTuple
 
 from chunkcalc.engines.words import Word
+from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.decisive import harmless
 from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
-from chunkcalc.record import dataclass
 
 MOST_COMMANDS = 20_000  # of one script, assignments counted
 MOST_TELLING = 400  # commands of a script that may start an engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import KvFormat
 from chunkcalc.traffic.arrivals import Request
 

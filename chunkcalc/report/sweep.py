@@ -12,8 +12,8 @@ from typing import Any
 
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.window import Window
+from chunkcalc.frozen import dataclass
 from chunkcalc.grids.points import HOLDS, Point
-from chunkcalc.record import dataclass
 
 SCHEMA = "chunkcalc.sweep/1"
 KEYS = ("model", "gpu", "gpus", "tp", "pp", "dp", "ep", "engine", "weights", "kv", "prompt", "output")

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
-from chunkcalc.record import dataclass
 from chunkcalc.records import Hardware
 from chunkcalc.scoring.constants import CHOICES, key
 from chunkcalc.scoring.features import Array

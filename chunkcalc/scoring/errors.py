@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median
 
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chunkcalc.frozen import dataclass
 from chunkcalc.measurements import Skipped
-from chunkcalc.record import dataclass
 from chunkcalc.scoring.errors import Summary
 from chunkcalc.scoring.healthy import Exclusion
 from chunkcalc.scoring.served import Served

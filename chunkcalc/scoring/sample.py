@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.scoring.constants import CONSTANTS, ENGINES_OWN
 from chunkcalc.scoring.features import Array, Features, Row
 from chunkcalc.scoring.usable import Usable

@@ -13,10 +13,10 @@ from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.engines import ENGINES
 from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.measurements import Run
-from chunkcalc.record import dataclass
 from chunkcalc.records import Deployment, Workload
-from chunkcalc.scoring.launches import Launch, launch_for, poll_for
+from chunkcalc.scoring.server_flags import Launch, launch_for, poll_for
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.closed_loop import Bench, Closed, closed_loop
 from chunkcalc.traffic.flow import Traffic

@@ -11,8 +11,8 @@ from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE
 from chunkcalc.answer.resolve import OF_A_GPU
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
-from chunkcalc.record import dataclass
 from chunkcalc.sizing.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated
 
 LOOSER = 1.5  # times a limit, to see what it would save

@@ -14,7 +14,7 @@ from chunkcalc.answer.records import FEASIBLE, MARGINAL
 from chunkcalc.answer.resolve import Case, resolve
 from chunkcalc.engines.capacity import capacity
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.sizing.pools import DecodeUnit, PrefillUnit
 from chunkcalc.time.step import timer_for
 

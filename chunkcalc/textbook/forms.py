@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from chunkcalc.catalog.precision import peak
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Slo, Workload
 from chunkcalc.textbook import equations
 from chunkcalc.time.search import Limit, first, last

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from chunkcalc import ops
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
 

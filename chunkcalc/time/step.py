@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from chunkcalc import ops
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Hardware, Kernel, LayerGroup, Overheads
 from chunkcalc.time import roofline
 from chunkcalc.time.roofline import Bound

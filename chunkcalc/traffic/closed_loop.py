@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc import ops
 from chunkcalc.engines.capacity import capacity
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Engine, Workload
 from chunkcalc.time.prefill import Prefill
 from chunkcalc.time.service import request_overhead

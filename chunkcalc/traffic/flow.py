@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from chunkcalc.engines.capacity import capacity
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.time import search
 from chunkcalc.time.step import StepTimer, timer_for

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.time.prefill import Prefill, cached_tokens
 from chunkcalc.time.service import accepted_tokens, request_overhead

@@ -16,7 +16,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.traffic.arrivals import Request
 
 GRAIN = 32  # contexts and prefixes are timed in steps of so many tokens

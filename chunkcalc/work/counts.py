@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkcalc.record import dataclass, remembered
+from chunkcalc.frozen import dataclass, remembered
 from chunkcalc.records import WEIGHT_BYTES, Dense, Kind, LayerGroup, Model, Moe, Parallelism, Precision
 from chunkcalc.work import attention
 from chunkcalc.work.linear import mlp, per_layer_embedding

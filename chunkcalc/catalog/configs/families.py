@@ -6,7 +6,7 @@ from typing import Literal
 
 from chunkcalc.catalog.configs.keys import Config
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 
 Mixing = Literal["gqa", "mla", "delta", "kda", "mamba2", "compressed"]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc.catalog.profiles import read_toml
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.record import dataclass
+from chunkcalc.frozen import dataclass
 from chunkcalc.records import Hardware
 
 GIB = 2**30

@@ -8,10 +8,10 @@ import pytest
 import chunkcalc
 from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.records import KV_BYTES
-from chunkcalc.scoring import launches
-from chunkcalc.scoring.launches import Launch, launch_for
+from chunkcalc.scoring import server_flags
+from chunkcalc.scoring.server_flags import Launch, launch_for
 
-ENTRIES = [entry for entries in launches._entries().values() for entry in entries]
+ENTRIES = [entry for entries in server_flags._entries().values() for entry in entries]
 
 
 def ask(engine, model, gpu, weights, shape=(8, 1, 1), concurrency=64, lengths=(921, 921), **more):
@@ -31,7 +31,7 @@ def test_the_data_speak_the_catalogues_language():
 
 
 def test_the_data_name_their_source_and_repeat_nothing():
-    lines = (Path(chunkcalc.__file__).parent / "scoring" / "launches.csv").read_text().splitlines()
+    lines = (Path(chunkcalc.__file__).parent / "scoring" / "server_flags.csv").read_text().splitlines()
     assert any("Source: " in line for line in lines if line.startswith("#"))
     rows = [line for line in lines if not line.startswith("#")]
     assert len(rows) == len(set(rows)) == len(ENTRIES) + 1

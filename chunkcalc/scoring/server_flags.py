@@ -13,7 +13,7 @@ from typing import NamedTuple
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.engines.tables import VERSION, order
 
-_FILE = Path(__file__).parent / "launches.csv"
+_FILE = Path(__file__).parent / "server_flags.csv"
 _READING = 14  # days between two readings of the source
 _LONGEST = len("nightly-") + 16  # characters of a nightly build's name: its hash is cut
 
