@@ -64,7 +64,7 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     view = found.view(found.load.batch)
     ratios = view.ratios(answer.chunk)
     missed = {name: ratio for name, ratio in ratios.items() if ratio < 1}
-    better = found.retuned if missed or answer.verdict == OVERLOADED else None
+    better = found.retuned if missed else None
     if not bound:
         yield from _overloaded(found, answer, view)
     stalls = found.reading is not None and found.reading.composition != "mixed" and not found.reading.interval

@@ -10,6 +10,7 @@ from typing import Any
 
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
+from chunkcalc.answer.recommendation import recommend
 from chunkcalc.answer.records import Answer
 from chunkcalc.answer.resolve import Case, resolve
 from chunkcalc.answer.solve import answer, largest_batch
@@ -195,9 +196,14 @@ class Evaluation(Known):
 
     @cached_property
     def retuned(self) -> Answer | None:
-        """The answer at the best setting of the same deployment."""
+        """The answer at the best setting of the same deployment; None where that keeps the latency limits no more."""
         if self.case is None or self.process.role == "decode":
             return None
+        if self.load.batch:
+            view = self.view(self.load.batch)
+            best = recommend(view)
+            if best is None or any(reached < 1 for reached in view.ratios(best.chunk).values()):
+                return None
         try:
             return answer(self.question(batch=self.load.batch or None), with_remedies=False, timer=self.timer)
         except ChunkcalcError:
