@@ -60,12 +60,13 @@ def _shown(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(parts)})"
 
 
-def remembered(function: Callable[P, T]) -> Callable[P, T]:
+def remembered(function: Callable[P, T], most: int = MOST_KNOWN) -> Callable[P, T]:
     """A function of records that remembers its values by the very records it was asked about.
 
     Parameters
     ----------
     function : of positional arguments that are never changed
+    most : arguments whose values are remembered
     """
     known: dict[tuple[int, ...], tuple[T, Any]] = {}
 
@@ -74,7 +75,7 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
         key = tuple(map(id, records))
         found = known.get(key)
         if found is None:
-            if len(known) >= MOST_KNOWN:
+            if len(known) >= most:
                 known.clear()
             found = known[key] = function(*records), records  # type: ignore[call-arg]  # kept: an id is reused after
         return found[0]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from chunkcalc.answer.judged import Outlook
 from chunkcalc.answer.window import every_limit
+from chunkcalc.frozen import remembered
 from chunkcalc.time.search import Limit, best, first, last
 from chunkcalc.time.service import Bounds
 
@@ -22,6 +24,7 @@ class Recommended(NamedTuple):
     keeps: bool
 
 
+@partial(remembered, most=4)  # a deployment is judged as written, and again for what would be better
 def recommend(view: Outlook) -> Recommended | None:
     """The chunk to set; None where the batch does not fit at any chunk.
 

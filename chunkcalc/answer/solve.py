@@ -30,7 +30,7 @@ NEAR_TILE_EDGE = 1.05  # a measured step-up at the next tile above this is worth
 
 
 def answer(
-    question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None,
+    question: Question, *, with_remedies: bool = True, timer: StepTimer | None = None, view: Outlook | None = None,
     progress: Progress = silent,
 ) -> Answer:  # fmt: skip
     """Answer a Question.
@@ -39,7 +39,7 @@ def answer(
     ----------
     question : what is asked
     with_remedies : solve the changes that would help, where the limits do not hold
-    timer : of the same deployment, to share what it remembers
+    timer, view : of the same deployment; the view at the batch that is asked: to share what they remember
     progress : told how many changes were tried, of how many
     """
     case = resolve(question)
@@ -50,7 +50,8 @@ def answer(
 
         view, verdict, load = settle(case, timer)
     else:
-        view, given = _at_batch(case, timer)
+        own, given = _at_batch(case, timer)
+        view = view or own
         verdict = judge(view, given)
         largest = largest_batch(case, timer) if verdict.name == OVERLOADED else None
     found = _assemble(case, view, timer, verdict, given is not None, largest, load)

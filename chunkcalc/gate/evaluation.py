@@ -115,8 +115,14 @@ class Evaluation(Known):
         batch : decoding requests of the replica
         """
         assert self.case is not None
-        workload = replace(self.case.workload, batch=batch)
-        return outlook(self.case.deployment, workload, self.case.slo, self.timer)
+        if batch not in self._views:
+            workload = replace(self.case.workload, batch=batch)
+            self._views[batch] = outlook(self.case.deployment, workload, self.case.slo, self.timer)
+        return self._views[batch]
+
+    @cached_property
+    def _views(self) -> dict[int, Outlook]:
+        return {}
 
     @cached_property
     def most_running(self) -> int:
@@ -190,7 +196,8 @@ class Evaluation(Known):
         batch = self.load.batch or None
         try:
             asked = self.question(batch=batch, chunk=self.chunk(batch or 0))
-            return answer(asked, with_remedies=False, timer=self.timer), ""
+            view = self.view(batch) if batch else None
+            return answer(asked, with_remedies=False, timer=self.timer, view=view), ""
         except ChunkcalcError as error:
             return None, str(error)
 
@@ -199,13 +206,14 @@ class Evaluation(Known):
         """The answer at the best setting of the same deployment; None where that keeps the latency limits no more."""
         if self.case is None or self.process.role == "decode":
             return None
-        if self.load.batch:
-            view = self.view(self.load.batch)
+        view = self.view(self.load.batch) if self.load.batch else None
+        if view is not None:
             best = recommend(view)
             if best is None or any(reached < 1 for reached in view.ratios(best.chunk).values()):
                 return None
         try:
-            return answer(self.question(batch=self.load.batch or None), with_remedies=False, timer=self.timer)
+            asked = self.question(batch=self.load.batch or None)
+            return answer(asked, with_remedies=False, timer=self.timer, view=view)
         except ChunkcalcError:
             return None
 
