@@ -230,3 +230,24 @@ def test_help_names_the_defaults():
     text = " ".join(run("solve", "--help", env={**os.environ, "COLUMNS": "200"}).stdout.split())
     for default in ("Default: 512.", "Default: the largest that holds.", "Default: as shipped.", "Default: bf16."):
         assert default in text
+
+
+def test_nothing_is_overwritten_without_force(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads((Path(__file__).parent / "configs.json").read_text())["llama-3.1-8b"]))
+    kept = tmp_path / "kept.toml"
+    kept.write_text("mine")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("mine")
+    drawn = ["--arrivals", "burst", "--requests", "5", "--prompt", "100", "--output", "5"]
+    drawn += ["--model", "llama-3.1-8b", "--gpu", "h100-sxm"]
+    for words, path in (
+        (["models", "import", str(config), "-o", str(kept)], kept),
+        (["replay", *drawn, "--per-request", str(rows)], rows),
+    ):
+        refused = run(*words)
+        assert refused.returncode == 2
+        assert "exists" in refused.stderr
+        assert path.read_text() == "mine"
+        assert run(*words, "--force").returncode == 0
+        assert path.read_text() != "mine"

@@ -11,7 +11,7 @@ import typer
 from chunkcalc import units
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName
-from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
+from chunkcalc.cli.output import FAILS, HOLDS, check_target, show_json, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
@@ -79,7 +79,4 @@ def _check_target(out: Path, files: list[Path], *, force: bool) -> None:
         raise ChunkcalcError(f"'{out}' is not a .toml file", "--out", "--gpu takes profiles that end in .toml")
     if any(out.resolve() == file.resolve() for file in files):
         raise ChunkcalcError("would overwrite a measurement", "--out", "name another file")
-    if out.exists() and not force:
-        raise ChunkcalcError(f"'{out}' exists", "--out", "add --force to overwrite it, or name another file")
-    if not out.parent.is_dir():
-        raise ChunkcalcError(f"no folder '{out.parent}'", "--out", "give a path in a folder that exists")
+    check_target(out, "--out", force=force)

@@ -9,7 +9,7 @@ import typer
 
 from chunkcalc.catalog import configs, lookup
 from chunkcalc.catalog.profiles import MAX_BYTES
-from chunkcalc.cli.output import show_json, write_whole
+from chunkcalc.cli.output import check_target, show_json, write_whole
 from chunkcalc.report import json, tables, toml
 from chunkcalc.work import counts
 
@@ -34,8 +34,11 @@ def import_model(
     path: str = typer.Argument(help="A Hugging Face config.json, or - for standard input."),
     output: str = typer.Option("", "--output", "-o", help="The profile to write; standard output without it."),
     name: str = typer.Option("", help="What to call the model."),
+    force: bool = typer.Option(False, "--force", help="Overwrite the profile."),
 ) -> None:
     """Make a profile from a Hugging Face config.json."""
+    if output:
+        check_target(Path(output), "--output", force=force)
     shown = "standard input" if path == "-" else path
     data = configs.read_json(shown, sys.stdin.read(MAX_BYTES + 1) if path == "-" else None)
     record = configs.model_from_config(data, shown, name or Path(output).stem)

@@ -71,6 +71,23 @@ def show(lines: list[text.Line]) -> None:
         print(text.plain(lines))
 
 
+def check_target(path: Path, option: str, *, force: bool) -> None:
+    """Refuse a file that cannot be written, or that is not to be lost; before the work.
+
+    Parameters
+    ----------
+    path : to write
+    option : that names it
+    force : overwrite it
+    """
+    if path.is_dir():
+        raise ChunkcalcError(f"'{path}' is a folder", option, "give the path of a file")
+    if path.exists() and not force:
+        raise ChunkcalcError(f"'{path}' exists", option, "give another name, or --force to overwrite it")
+    if not path.parent.is_dir():
+        raise ChunkcalcError(f"there is no folder '{path.parent}'", option, "give a path in a folder that exists")
+
+
 def write_whole(path: Path, text: str, option: str = "--output") -> None:
     """Write a file completely or not at all.
 

@@ -13,7 +13,7 @@ from chunkcalc import units
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName, given
-from chunkcalc.cli.output import FAILS, HOLDS, show_json, write_whole
+from chunkcalc.cli.output import FAILS, HOLDS, check_target, show_json, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
@@ -75,6 +75,7 @@ def replay(
     prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=ARRIVALS),
     seed: int = typer.Option(0, help="Of the draws.", rich_help_panel=ARRIVALS),
     per_request: Path = typer.Option(None, help="Write a CSV with a row per request.", rich_help_panel=OUTPUT),
+    force: bool = typer.Option(False, "--force", help="Overwrite it.", rich_help_panel=OUTPUT),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.replay/1 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:  # fmt: skip
     """Step an engine's scheduler over requests: TTFT, TPOT and token gaps with their percentiles.
@@ -88,6 +89,8 @@ def replay(
 
     if per_request is not None and trace is not None and per_request.resolve() == trace.resolve():
         raise ChunkcalcError("would overwrite the trace", "--per-request", "name another file")
+    if per_request is not None:
+        check_target(per_request, "--per-request", force=force)
     users = None if concurrency is None else units.parse_count(concurrency, "--concurrency")
     listed = _requests(trace, arrivals, rate, users, requests, prompt, output, prompt_p95, seed)
     bandwidth, latency = parse_link(link)

@@ -15,7 +15,7 @@ import typer
 from chunkcalc.answer.resolve import Case
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, EngineName, asked
-from chunkcalc.cli.output import HOLDS, show, show_json, whole_file
+from chunkcalc.cli.output import HOLDS, check_target, show, show_json, whole_file
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.grids.grids import parse_values
@@ -167,16 +167,12 @@ def _check_targets(out: Path | None, plot: Path | None, *, force: bool) -> None:
     if out is not None and out.suffix.lower() not in (".csv", ".jsonl"):
         raise ChunkcalcError(f"'{out.name:.60}' ends in neither .csv nor .jsonl", "--out", "name the file out.csv")
     for path, option in ((out, "--out"), (plot, "--plot")):
-        if path is not None and path.is_dir():
-            raise ChunkcalcError(f"'{path}' is a folder", option, "give the path of a file")
-        if path is not None and path.exists() and not force:
-            raise ChunkcalcError(f"'{path}' exists", option, "give another name, or --force to overwrite it")
-        if path is not None and not path.parent.is_dir():
-            raise ChunkcalcError(f"there is no folder '{path.parent}'", option, "give a path in a folder that exists")
+        if path is not None:
+            check_target(path, option, force=force)
     if plot is not None:
-        from chunkcalc.plots.paper import check_target  # noqa: PLC0415
+        from chunkcalc.plots import paper  # noqa: PLC0415
 
-        check_target(plot)
+        paper.check_target(plot)
 
 
 def _swept(
