@@ -1,17 +1,23 @@
 """A compiled formula gives what the formula gives, to the last bit, for every shipped model."""
 
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+import chunkcalc
 from chunkcalc import ops
 from chunkcalc.catalog.lookup import models
 from chunkcalc.compiled import OFTEN, Remembered, compiled
 from chunkcalc.time.step import MOST_TIMERS, StepTimer, timer_for
 from tests.deployments import deployment
 
+ROOT = Path(chunkcalc.__file__).parent
 TOKENS = (0.0, 1.0, 64.5, 513.0, 9000.0)
 ENGINES = (("sglang", "b200"), ("vllm", "rtx-pro-6000"))
 
@@ -52,6 +58,17 @@ def test_numbers_arrays_and_symbols_before_and_after_compiling():
     c = sympy.Symbol("c", positive=True)
     assert remembered(c, 4, 1) == sympy.Max(c, 4) + 1
     assert remembered.over(3.0, range(5), 1.0) == [4, 4, 4, 4, 5]
+
+
+def test_a_shared_timer_is_told_apart_by_all_that_a_step_takes_from_its_engine():
+    key = inspect.getsource(timer_for)
+    files = [
+        *(ROOT / "work").glob("*.py"),
+        *(ROOT / "time" / f"{name}.py" for name in ("step", "steptimes", "roofline")),
+    ]
+    taken = {name for file in files for name in re.findall(r"engine\.(\w+)", file.read_text())}
+    assert taken == {"overheads", "attention", "captured"}
+    assert all(f"engine.{name}" in key for name in taken)
 
 
 def test_equal_deployments_share_a_timer_and_others_do_not():

@@ -134,6 +134,8 @@ def test_files_are_read(tmp_path):
     assert found.to_dict()["schema"] == "chunkcalc.calibration/1"
     assert not check(ROOT / "examples" / "bad" / "llama-8b.yaml", fail_on="warning").passes
     assert check(ROOT / "examples" / "good" / "llama-8b.yaml", ttft="1ms").passes is False
+    with pytest.raises(ChunkcalcError, match=r"^max_num_seqs: '4x'"):
+        replay(requests, model="llama-3.1-8b", gpu="h100-sxm", max_num_seqs="4x")
     with pytest.raises(ChunkcalcError, match="ttft: 1000 are seconds"):
         check(ROOT / "examples", ttft=1000)
     assert len(gpus()) > 50

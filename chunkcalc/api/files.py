@@ -110,7 +110,7 @@ def replay(
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
         memory_fraction=value("memory_fraction", memory_fraction),
     ))  # fmt: skip
-    tokens, most = replaying.setting(case, gpu, model, value("budget", budget), value("batch", max_num_seqs))
+    tokens, most = replaying.setting(case, gpu, model, value("budget", budget), value("max_num_seqs", max_num_seqs))
     scheduler = replaying.scheduler_for(case, tokens, most, whole=not chunked_prefill)
     found = replaying.simulate(case, listed, scheduler, concurrency=value("concurrency", concurrency))
     return become(Replayed, found, case=case)

@@ -21,7 +21,8 @@ Bandwidth = float | str  # bytes per second one way, or "16GB/s"; of a link also
 
 # How the texts of a question's fields are read; the others are what they are.
 PARSERS: Mapping[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(("prompt", "output", "batch", "context", "chunk", "budget", "concurrency", "prompt_p95"),
+    **dict.fromkeys(("prompt", "output", "batch", "context", "chunk", "budget", "concurrency", "prompt_p95",
+                     "max_num_seqs"),
                     units.parse_count),
     **dict.fromkeys(("rate", "percentile"), units.parse_number),
     **dict.fromkeys(("ttft", "tpot", "itl"), units.parse_duration),
@@ -30,9 +31,10 @@ PARSERS: Mapping[str, Callable[[str, str], Any]] = {
 # Seconds from which a bare number was meant in milliseconds.
 FAR = {"ttft": 300.0, "tpot": 5.0, "itl": 5.0}
 # Options of the command line, as arguments.
-ARGUMENTS = {option(field.name).lstrip("-"): field.name for field in fields(Question)} | {
-    name: name.replace("-", "_") for name in ("kv-link", "max-gpus", "max-num-seqs", "per-request")
-} | dict.fromkeys(("price", "arrivals", "requests", "seed", "by", "unit", "config", "out"), "")  # fmt: skip
+ARGUMENTS = {
+    option(name).lstrip("-"): name
+    for name in (*(field.name for field in fields(Question)), "kv_link", "max_gpus", "price", "unit")
+}
 
 
 def question(**values: Any) -> Question:
@@ -114,5 +116,4 @@ OPTION = re.compile(r"--([a-z][a-z0-9-]*)")
 
 
 def _argument(match: re.Match[str]) -> str:
-    name = match[1]
-    return (ARGUMENTS[name] or name) if name in ARGUMENTS else match[0]
+    return ARGUMENTS.get(match[1], match[0])
