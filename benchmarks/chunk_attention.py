@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.catalog.precision import precision_for
-from chunkcalc.engines import ENGINES
+from chunkcalc.engines.dialects import prototype
 from chunkcalc.records import Dense, Deployment, Gqa, LayerGroup, Model, Parallelism
 from chunkcalc.time.roofline import seconds
 from chunkcalc.work.attention import prefill_forms
@@ -39,7 +39,7 @@ def table(folder: Path) -> str:
             model = model_with(attention)
             deployment = Deployment(
                 model=model, hardware=hardware, parallelism=Parallelism(), precision=precision_for(model),
-                engine=ENGINES["vllm"],
+                engine=prototype("vllm"),
             )  # fmt: skip
             (kernel,) = prefill_forms(deployment, attention, int(row["c"]), int(row["p"]), 1, 1)[0]
             errors[int(row["c"])].append(seconds(kernel, hardware) * 1e6 / float(row["us"]) - 1)

@@ -236,7 +236,8 @@ def summary(predicted: Array, seen: Array) -> str:
 
 def rows_of(folder: Path) -> Fit:
     """Both collections of public runs, as far as they count."""
-    return Fit([row for row in measured([folder / "serving.csv", folder / "serving2.csv"]) if row.counts])
+    rows = measured([folder / "serving.csv", folder / "serving2.csv"])
+    return Fit([row for row in rows if row.counts and row.served.deployment.engine.name in ENGINES])
 
 
 def chosen_rows(fit: Fit, groups: Sequence[str]) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 
 from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.catalog.precision import peak, precision_for
-from chunkcalc.engines import ENGINES
+from chunkcalc.engines.dialects import prototype
 from chunkcalc.records import Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Parallelism
 from chunkcalc.time.roofline import seconds
 from chunkcalc.work import elementwise, gqa
@@ -174,7 +174,7 @@ def small_kernels(path: Path) -> list[Table]:
         hardware, model = load_hardware(GPUS.get(gpu, gpu.replace("_", "-"))).record, load_model(name.lower()).record
         replica = Deployment(
             model=model, hardware=hardware, parallelism=Parallelism(tp=int(tp)), precision=precision_for(model),
-            engine=ENGINES["vllm"],
+            engine=prototype("vllm"),
         )  # fmt: skip
         tokens, time = np.array(rows).T
         kernels = elementwise.kernels(replica, model.layers[0], tokens, 1)
@@ -235,5 +235,5 @@ def _replica(attention: Gqa, hardware: Hardware, kv: str) -> Deployment:
     model = Model(id="one", name="one", source="none", hidden=1, vocab=1, max_position=1, layers=(group,))
     precision = replace(precision_for(model), kv=kv)  # type: ignore[arg-type]
     return Deployment(
-        model=model, hardware=hardware, parallelism=Parallelism(), precision=precision, engine=ENGINES["vllm"]
+        model=model, hardware=hardware, parallelism=Parallelism(), precision=precision, engine=prototype("vllm")
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from chunkcalc.frozen import dataclass
 
@@ -33,6 +33,8 @@ Text = Annotated[str, Within(min_length=1, max_length=2000)]
 
 Format = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "int4_g32", "mxfp4", "nvfp4"]
 KvFormat = Literal["bf16", "fp8"]
+EngineName = Literal["vllm", "sglang", "trtllm", "atom"]  # each has a reader and two tables in engines/
+ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 Part = Literal["attention", "dense", "experts", "shared"]
 Kind = Literal["dense", "moe", "latent", "hybrid"]  # of a model, as far as the error of a prediction depends on it
 
@@ -434,10 +436,11 @@ class Engine:
     overheads : what it adds to the kernels of its steps
     memory_rule : what `memory_fraction` is a fraction of
     graphs_inside : whether that share must hold the captured CUDA graphs too
+    memory_margin : share of the memory that it leaves unused beside [1]
     alignment : budgets are recommended in multiples of this [token]
     """
 
-    name: Literal["vllm", "sglang", "trtllm"]
+    name: EngineName
     version: str
     composition: Literal["mixed", "prefill_first"] = "mixed"
     attention: Literal["split", "unified"] = "split"
@@ -449,6 +452,7 @@ class Engine:
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"
     memory_fraction: Fraction | None = None
     graphs_inside: bool = True
+    memory_margin: Fraction = 0.0
     alignment: Count = 128
 
 

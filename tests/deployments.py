@@ -9,9 +9,9 @@ from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.catalog.lookup import gpus, load_hardware, load_model, models
 from chunkcalc.catalog.precision import check_arithmetic, precision_for
-from chunkcalc.engines import ENGINES, engine_for
+from chunkcalc.engines import engine_for
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.records import Deployment, Parallelism
+from chunkcalc.records import ENGINE_NAMES, Deployment, Parallelism
 
 MODELS = [model.id for model in models()]
 GPUS = [gpu.id for gpu in gpus()]
@@ -39,7 +39,7 @@ def deployments(draw, models=tuple(MODELS), gpus=tuple(GPUS), weights=("bf16", "
         model=name,
         gpu=gpu,
         prompt=1000,
-        engine=draw(st.sampled_from(sorted(ENGINES))),
+        engine=draw(st.sampled_from(sorted(ENGINE_NAMES))),
         weights=draw(st.sampled_from(weights)),
         kv=draw(st.sampled_from(("bf16", "fp8"))),
         tp=draw(st.sampled_from((1, 2, 4, 8))),

@@ -95,4 +95,4 @@ def test_sweeps_are_compared_with_their_first_chunk(tools, tmp_path):
 
 def test_an_unknown_engine_is_no_server():
     with pytest.raises(ChunkcalcError, match="not modelled"):
-        Servers().served(Run(**{name: getattr(RUN, name) for name in RUN.__slots__} | {"engine": "atom"}))
+        Servers().served(Run(**{name: getattr(RUN, name) for name in RUN.__slots__} | {"engine": "mlc"}))

@@ -1,21 +1,29 @@
 """Engines: defaults by version and device, the argument grammar, refusals, the way back to flags."""
 
 import argparse
+import re
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import chunkcalc
 from chunkcalc import ChunkcalcError, Question
 from chunkcalc.answer.inspection import inspect
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.solve import answer
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.engines.command import locate, read
+from chunkcalc.engines.dialects import dialect, prototype
 from chunkcalc.engines.grammar import parse
 from chunkcalc.engines.reading import Target
 from chunkcalc.engines.sglang import grammar as sglang_grammar
 from chunkcalc.engines.tables import table
+from chunkcalc.records import ENGINE_NAMES
+
+ROOT = Path(chunkcalc.__file__).parent
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -325,7 +333,12 @@ VERSIONS = {
     "vllm": VLLM_VERSIONS,
     "sglang": SGLANG_VERSIONS,
     "trtllm": ["1.0.0", "1.1.0", "1.2.1"],
+    "atom": ["0.1.3", "0.1.5", "0.1.6", "0.1.7"],
 }
+STARTS = {
+    "vllm": "vllm serve M", "sglang": "sglang serve --model M", "trtllm": "trtllm-serve M",
+    "atom": "python -m atom.entrypoints.openai_server --model M",
+}  # fmt: skip
 
 
 @settings(max_examples=60)
@@ -352,12 +365,11 @@ def test_reading_the_flags_of_an_answer_gives_the_answer(data):
         ),
         with_remedies=False,
     )
-    program = {"vllm": "vllm serve M", "sglang": "sglang serve --model M", "trtllm": "trtllm-serve M"}[engine]
-    back = reading(" ".join([program, *found.flags[engine]]), version=version)
+    back = reading(" ".join([STARTS[engine], *found.flags[engine]]), version=version)
     assert not back.refusals
     assert (back.chunk_full, back.budget, back.max_num_seqs) == (
         found.chunk,
-        found.budget if engine != "sglang" or mixed else found.chunk,
+        found.budget if engine not in ("sglang", "atom") or mixed else found.chunk,
         batch,
     )
     assert back.composition == found.case.deployment.engine.composition
@@ -516,3 +528,84 @@ LOGGED = [  # command, GPU, version -> tokens of the KV cache in the engine's ow
 @pytest.mark.parametrize(("line", "gpu", "version", "tokens"), LOGGED)
 def test_the_cache_is_as_large_as_engines_log(line, gpu, version, tokens):
     assert inspect(line.split(), gpu, version).kv_tokens == pytest.approx(tokens, rel=0.06)
+
+
+ATOM = "python3 -m atom.entrypoints.openai_server --model deepseek-ai/DeepSeek-R1"
+
+
+def atom(flags="", version="0.1.7"):
+    return reading(f"{ATOM} {flags}", gpu="mi355x", version=version)
+
+
+def test_atom_runs_prompts_or_decodes():
+    """atom/config.py and scheduler.py, ROCm/ATOM: defaults, and prompts first in steps of their own."""
+    found = atom("-tp 8 --kv_cache_dtype fp8")
+    assert (found.budget, found.chunk, found.chunk_full, found.max_num_seqs) == (16384, 16384, 16384, 512)
+    assert found.composition == "prefill_first"
+    assert (found.parallelism.tp, found.kv, found.memory_fraction) == (8, "fp8", 0.9)
+    assert not found.refusals
+    assert not found.differences
+
+
+def test_atom_before_chunks_holds_up_long_prompts():
+    found = atom("--kv_cache_dtype fp8", version="0.1.2")
+    assert [remark.rule for remark in found.differences] == ["E12"]
+    assert "holds up all behind it" in found.differences[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "version", "sentence"),
+    [
+        ("--kv-cache-dtype fp8", "0.1.6", "--kv-cache-dtype is not a flag"),
+        ("--kv-cache-dtype fp8", "0.1.7", None),
+        ("--kv_cache_dtype int8", "0.1.7", "choose from bf16, fp8"),
+        ("-tp 16", "0.1.7", "at most 8"),
+        ("--long-prefill-token-threshold 2048", "0.1.5", "is not a flag"),
+        ("--long-prefill-token-threshold 8", "0.1.7", "between the block of 16"),
+        ("-pp 2 -dp 2", "0.1.7", "do not go with data parallelism"),
+        ("--enable-chunked-prefil", "0.1.7", None),
+    ],
+)
+def test_what_atom_refuses(flags, version, sentence):
+    found = atom(flags, version)
+    assert (not found.refusals) == (sentence is None)
+    if sentence:
+        assert any(sentence in remark for remark in found.refusals)
+
+
+def test_atom_spreads_attention_over_ranks():
+    found = atom("-tp 4 -dp 2 --enable-dp-attention --enable-expert-parallel --max-num-batched-tokens 4096")
+    assert (found.parallelism.tp, found.parallelism.dp, found.parallelism.ep) == (1, 8, 8)
+    assert found.chunk == 4096
+    assert atom("--long-prefill-token-threshold 2048").chunk == 2048
+    assert atom("--method mtp --num-speculative-tokens 3 --max-num-batched-tokens 1024").max_num_seqs == 256
+
+
+def test_every_engine_is_complete():
+    """A reader, two tables and overheads for every engine of the list."""
+    for name in ENGINE_NAMES:
+        assert dialect(name).title
+        assert prototype(name).name == name
+        assert name in load_hardware("h100-sxm").record.overheads
+        assert name in load_hardware("h100-sxm").record.bands
+        assert locate([*dialect(name).server, "M"]).engine == name
+
+
+OTHERS = defaultdict(  # flags of the same name that belong to other programs: KServe's runtime, Dynamo's workers
+    set, {"kserve.py": {"--backend"}, "launches.py": {"--enable-multimodal", "--expert-parallel-size"}}
+)
+
+
+def test_flags_of_engines_stand_in_their_folder():
+    """No file outside engines/ names a flag of an engine; those that are options of chunkcalc too are its own."""
+    own = set(re.findall(r"`(--[a-z][a-z0-9-]+)", (ROOT.parent / "docs" / "commands.md").read_text()))
+    theirs = {f"--{flag}" for name in ENGINE_NAMES for flag in table(name).options()} | {
+        alias for name in ENGINE_NAMES for alias in table(name).aliases() if alias.startswith("--")
+    }
+    named = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        if "engines" not in path.relative_to(ROOT).parts:
+            flags = set(re.findall(r"--[a-z][a-z0-9_-]+[a-z0-9]", path.read_text())) & theirs - own - OTHERS[path.name]
+            if flags:
+                named[path.relative_to(ROOT).as_posix()] = sorted(flags)
+    assert named == {}

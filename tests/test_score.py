@@ -83,7 +83,7 @@ def test_groups_share_out_the_rows():
 
 def test_nothing_to_predict_is_an_error():
     with pytest.raises(ChunkcalcError, match="no row could be predicted"):
-        scored(ROWS.splitlines()[0].replace("vllm", "atom") + "\n")
+        scored(ROWS.splitlines()[0].replace("vllm", "mlc") + "\n")
 
 
 def test_steps_are_kernels_alone():

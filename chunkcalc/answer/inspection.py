@@ -10,6 +10,7 @@ from chunkcalc.answer.resolve import resolve
 from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.engines.capacity import GIB, pool_bytes, sequence_bytes
 from chunkcalc.engines.command import Command, arguments, locate, model_name, read
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.reading import Entry, Reading, Target, Value
 from chunkcalc.engines.sglang import running_requests
@@ -20,7 +21,7 @@ from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Hardware, Model
 from chunkcalc.work import counts
 
-VLLM_BLOCK = 16  # tokens of a KV block where --block-size is left out
+VLLM_BLOCK = 16  # tokens of a KV block where no flag says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ def _deployment(engine: str, reading: Reading, model: Model, hardware: Hardware)
         tp=parallelism.tp, pp=parallelism.pp, ep=parallelism.ep, attention_dp=parallelism.dp,
         weights=reading.weights, kv=reading.kv, draft_tokens=reading.draft_tokens,
         engine=engine, engine_version=reading.table.version, memory_fraction=reading.memory_fraction,
-        mixed_chunk=engine == "sglang" and reading.composition == "mixed", prefill_interval=reading.interval,
+        mixed_chunk=bool(dialect(engine).mixing) and reading.composition == "mixed", prefill_interval=reading.interval,
     )  # fmt: skip
     deployment = resolve(question).deployment
     return replace(deployment, engine=replace(deployment.engine, captured=reading.captured))
@@ -219,8 +220,9 @@ def _judged(reading: Reading, deployment: Deployment, pool: float, tokens: int |
         automatic = "max_model_len" in reading.values and reading.values["max_model_len"].source == "derived"
         if automatic and tokens:
             return replace(reading, max_model_len=max(1, tokens // VLLM_BLOCK * VLLM_BLOCK))
-        if reading.table.engine == "vllm":
-            refusals.append(Remark(f"{text}: lower --max-model-len", "E19"))
+        words = dialect(reading.table.engine)
+        if words.strict_context:
+            refusals.append(Remark(f"{text}: lower {words.context}", "E19"))
         else:
             differences.append(Remark(f"{text}: longer requests are turned away", "E19"))
     return replace(reading, refusals=tuple(refusals), differences=tuple(differences))

@@ -6,9 +6,10 @@ import math
 from dataclasses import fields
 from typing import Literal
 
+from chunkcalc.engines.dialects import INTERVAL, MIXING
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
-from chunkcalc.records import Hardware, Model
+from chunkcalc.records import ENGINE_NAMES, Hardware, Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class Question:
 LARGEST_COUNT = 1e9
 FAR = 1e17  # a bound that no user means
 MOST_P95 = 3.8  # times the mean: beyond exp(1.645^2 / 2) no lognormal has such a 95th percentile
-OPTIONS = {"prefill_interval": "--prefill-decode-interval", "mixed_chunk": "--enable-mixed-chunk"}
+OPTIONS = {"prefill_interval": INTERVAL, "mixed_chunk": MIXING}
 _SHARES = frozenset(("prefix_hit", "draft_acceptance", "memory_fraction", "max_utilisation"))
 _ZERO = frozenset(("prefix_hit", "draft_acceptance"))  # these may be zero
 # Lowest and highest value of each number, and whether it must be whole.
@@ -147,11 +148,14 @@ def _range(field: str) -> str:
 
 
 def _check_pairs(question: Question) -> None:
+    if question.engine not in ENGINE_NAMES:
+        hint = f"choose from {', '.join(ENGINE_NAMES)}"
+        raise ChunkcalcError(f"unknown engine '{question.engine:.40}'", "--engine", hint)
     if question.chunk is not None and question.budget is not None:
         raise ChunkcalcError("a chunk and a budget contradict each other", "--budget", "give only one of the two")
     if question.mixed_chunk and question.prefill_interval:
         hint = "give only one of the two"
-        raise ChunkcalcError("mixed chunks leave no prompt steps to space out", "--prefill-decode-interval", hint)
+        raise ChunkcalcError("mixed chunks leave no prompt steps to space out", INTERVAL, hint)
     if question.draft_acceptance is not None and not question.draft_tokens:
         raise ChunkcalcError("an acceptance needs drafts", "--draft-acceptance", "add --draft-tokens")
     if question.prefix_hit == 1:

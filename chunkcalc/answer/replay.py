@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from chunkcalc.answer.resolve import Case
 from chunkcalc.engines.capacity import capacity
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
 from chunkcalc.records import Hardware
@@ -89,7 +90,8 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
         kv_tokens=None if kv is None else kv // deployment.parallelism.dp,
         longest=deployment.model.max_position,
         mixed=deployment.engine.composition == "mixed", whole=whole, interval=deployment.engine.prefill_interval,
-        reserve=deployment.engine.name == "trtllm", request_overhead=request_overhead(deployment, workload.prompt),
+        reserve=dialect(deployment.engine.name).reserves_output,
+        request_overhead=request_overhead(deployment, workload.prompt),
         accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
         slots=1 + workload.draft_tokens if deployment.engine.budget_counts_decodes else 1,
     )  # fmt: skip
@@ -113,11 +115,10 @@ def setting(
     """
     if budget is None or most_running is None:
         from chunkcalc.answer.inspection import inspect  # noqa: PLC0415 - only where something is left out
-        from chunkcalc.engines.dialects import DIALECTS  # noqa: PLC0415
 
         engine = case.deployment.engine
         name = gpu if isinstance(gpu, str) else gpu.id
-        reading = inspect([*DIALECTS[engine.name].server, model], name, engine.version, model=model).reading
+        reading = inspect([*dialect(engine.name).server, model], name, engine.version, model=model).reading
         budget, most_running = budget or reading.budget, most_running or reading.max_num_seqs
     return budget, most_running
 

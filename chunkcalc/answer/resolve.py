@@ -9,7 +9,8 @@ from dataclasses import fields, replace
 from chunkcalc.answer.question import Question, check
 from chunkcalc.catalog.lookup import load_hardware, load_model, with_link
 from chunkcalc.catalog.precision import check_arithmetic, precision_for
-from chunkcalc.engines import ENGINES, engine_for
+from chunkcalc.engines import engine_for
+from chunkcalc.engines.dialects import INTERVAL, MIXING, dialect
 from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.frozen import dataclass
@@ -164,17 +165,16 @@ def _hardware(value: str | Hardware) -> tuple[Hardware, str, int | None]:
 
 
 def _engine(question: Question, hardware: Hardware, parallelism: Parallelism) -> Engine:
-    if question.engine not in ENGINES:
-        raise ChunkcalcError(f"unknown engine '{question.engine}'", "--engine", f"choose from {', '.join(ENGINES)}")
     engine = engine_for(question.engine, hardware, question.engine_version, parallelism)
     if question.mixed_chunk:
-        if engine.name != "sglang":
-            raise ChunkcalcError(f"{engine.name} always mixes", "--enable-mixed-chunk", "use it with --engine sglang")
+        if not dialect(engine.name).mixing:
+            does = "always" if engine.composition == "mixed" else "never"
+            raise ChunkcalcError(f"{engine.name} {does} mixes", MIXING, "use it with --engine sglang")
         engine = replace(engine, composition="mixed", budget_counts_decodes=True)
     if question.prefill_interval:
-        if "prefill-decode-interval" not in table(engine.name, engine.version).options():
+        if dialect(engine.name).interval.lstrip("-") not in table(engine.name, engine.version).options():
             problem = f"{engine.name} has no such interval at {engine.version}"
-            raise ChunkcalcError(problem, "--prefill-decode-interval", "use it with a newer --engine sglang")
+            raise ChunkcalcError(problem, INTERVAL, "use it with a newer --engine sglang")
         engine = replace(engine, prefill_interval=question.prefill_interval)
     if question.memory_fraction is not None:
         engine = replace(engine, memory_fraction=question.memory_fraction)
@@ -221,9 +221,9 @@ def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardwar
         raise ChunkcalcError(f"pp {pp} exceeds the {model.layer_count} layers of {model.id}", "--pp", "lower it")
     if ep > 1 and not any(isinstance(group.ffn, Moe) for group in model.layers):
         raise ChunkcalcError(f"{model.id} has no experts to spread", "--ep", "leave it out")
-    if engine == "vllm" and ep not in (1, parallelism.stage_gpus):
+    if dialect(engine).experts_everywhere and ep not in (1, parallelism.stage_gpus):
         hint = f"give 1 or {parallelism.stage_gpus}"
-        raise ChunkcalcError("vLLM spreads experts over all GPUs of a stage or none", "--ep", hint)
+        raise ChunkcalcError(f"{dialect(engine).title} spreads experts over all GPUs of a stage or none", "--ep", hint)
     if parallelism.stage_gpus % ep:
         raise ChunkcalcError(
             f"ep {ep} does not divide the {parallelism.stage_gpus} GPUs of a stage",

@@ -9,9 +9,8 @@ from chunkcalc import units
 from chunkcalc.answer.solve import answer
 from chunkcalc.api.results import Explanation, FleetPlan, Points, Solution, become
 from chunkcalc.api.values import Bandwidth, Count, Duration, Share, pythonic, question
-from chunkcalc.records import Hardware, Model
+from chunkcalc.records import EngineName, Hardware, Model
 
-Engine = Literal["vllm", "sglang", "trtllm"]
 Basis = Literal["step", "mean"]
 
 
@@ -23,7 +22,7 @@ def solve(
     tpot: Duration | None = None, itl: Duration | None = None, percentile: float | str | None = None,
     tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, tp: int = 1, pp: int = 1, ep: int = 1,
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, draft_tokens: int = 0,
-    draft_acceptance: Share | None = None, engine: Engine = "vllm", engine_version: str | None = None,
+    draft_acceptance: Share | None = None, engine: EngineName = "vllm", engine_version: str | None = None,
     mixed_chunk: bool = False, prefill_interval: int = 0, link: Bandwidth | None = None,
     memory_fraction: Share | None = None, chunk: Count | None = None, budget: Count | None = None,
     with_remedies: bool = True,
@@ -84,7 +83,8 @@ def explain(
     tpot: Duration | None = None, itl: Duration | None = None, tpot_basis: Basis | None = None,
     max_utilisation: Share = 0.85, tp: int = 1, pp: int = 1, ep: int = 1, attention_dp: int = 1,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
-    engine: Engine = "vllm", engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
+    engine: EngineName = "vllm", engine_version: str | None = None, mixed_chunk: bool = False,
+    prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None, chunk: Count | None = None,
     budget: Count | None = None,
 ) -> Explanation:  # fmt: skip
@@ -119,7 +119,7 @@ def fleet(
     ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
     percentile: float | str | None = None, tpot_basis: Basis | None = None, max_utilisation: Share = 0.85,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
-    engine: Engine = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
+    engine: EngineName = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
     memory_fraction: Share | None = None, kv_link: float | str = "50GB/s", max_gpus: int | None = None,
 ) -> FleetPlan:  # fmt: skip
     """How many GPUs carry a rate within the limits: shapes and chunk, together or apart, cheapest first.
@@ -162,7 +162,8 @@ def sweep(
     ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
     tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, pp: int = 1, ep: int = 1, attention_dp: int = 1,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
-    engine: Engine = "vllm", engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
+    engine: EngineName = "vllm", engine_version: str | None = None, mixed_chunk: bool = False,
+    prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None,
 ) -> Points:  # fmt: skip
     """Every chunk, batch and context of every deployment at once.

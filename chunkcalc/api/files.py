@@ -10,7 +10,6 @@ from typing import Any, Literal
 from chunkcalc.answer import replay as replaying
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
-from chunkcalc.api.deployments import Engine
 from chunkcalc.api.results import Calibration, Checked, Replayed, Scored, become
 from chunkcalc.api.values import FAR, Bandwidth, Count, Duration, Share, pythonic, value
 from chunkcalc.api.values import link as read_link
@@ -18,7 +17,7 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.check import FailOn, Unknown
 from chunkcalc.measurements.run import Run
 from chunkcalc.progress import Progress, silent
-from chunkcalc.records import Hardware
+from chunkcalc.records import EngineName, Hardware
 from chunkcalc.scoring.usable import LeftOut
 from chunkcalc.traffic.arrivals import Request
 
@@ -77,7 +76,7 @@ def check(
 def replay(
     requests: PathLike | Iterable[Request], *, model: str, gpu: str | Hardware, budget: Count | None = None,
     max_num_seqs: Count | None = None, concurrency: Count | None = None, tp: int = 1, ep: int = 1,
-    attention_dp: int = 1, weights: str | None = None, kv: str | None = None, engine: Engine = "vllm",
+    attention_dp: int = 1, weights: str | None = None, kv: str | None = None, engine: EngineName = "vllm",
     engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None, chunked_prefill: bool = True,
 ) -> Replayed:  # fmt: skip
@@ -119,9 +118,9 @@ def replay(
 @pythonic
 def score(
     file: PathLike, *, by: Sequence[str] = (), unit: Unit | None = None, gpu: str | None = None,
-    model: str | None = None, engine: Engine | None = None, engine_version: str | None = None, tp: int | None = None,
-    attention_dp: int | None = None, ep: int | None = None, weights: str | None = None, kv: str | None = None,
-    link: Bandwidth | None = None, budget: int | None = None,
+    model: str | None = None, engine: EngineName | None = None, engine_version: str | None = None,
+    tp: int | None = None, attention_dp: int | None = None, ep: int | None = None, weights: str | None = None,
+    kv: str | None = None, link: Bandwidth | None = None, budget: int | None = None,
 ) -> Scored:  # fmt: skip
     """Predictions against measured runs, steps or traces: MAPE, median, p90 and bias of TPOT and TTFT.
 
@@ -151,7 +150,7 @@ def score(
 
 @pythonic
 def calibrate(
-    *files: PathLike, gpu: str, engine: Engine | None = None, model: str | None = None, tp: int | None = None,
+    *files: PathLike, gpu: str, engine: EngineName | None = None, model: str | None = None, tp: int | None = None,
     attention_dp: int | None = None, ep: int | None = None, weights: str | None = None, kv: str | None = None,
     engine_version: str | None = None, budget: Count | None = None, unit: Unit | None = None,
     progress: Progress = silent,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from chunkcalc.catalog.profiles import check_layers, variants
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.records import Kind, Model, Name, Text
+from chunkcalc.records import EngineName, Kind, Model, Name, Text
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -135,8 +135,8 @@ class HardwareFile(_Table):
     efficiency: dict[str, dict[str, EfficiencyTable]] = {}
     allreduce: dict[str, AllreduceTable] = {}
     tile_penalty: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = {}
-    engine: dict[Literal["vllm", "sglang", "trtllm"], EngineTable] = {}
-    bands: dict[Literal["vllm", "sglang", "trtllm"], dict[Kind, BandTable]] = {}
+    engine: dict[EngineName, EngineTable] = {}
+    bands: dict[EngineName, dict[Kind, BandTable]] = {}
     calibration: Calibration | None = None
 
 

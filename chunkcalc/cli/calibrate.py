@@ -10,10 +10,11 @@ import typer
 
 from chunkcalc import units
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT
 from chunkcalc.cli.output import FAILS, HOLDS, check_target, show_json, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import EngineName
 
 if TYPE_CHECKING:  # what the other commands need none of
     pass
@@ -57,7 +58,7 @@ def calibrate(
     options.check_latency_unit(unit)
     with progress("fitting") as told:
         found = run(
-            *files, gpu=gpu, engine=engine.value if engine else None, model=model, tp=tp,
+            *files, gpu=gpu, engine=engine, model=model, tp=tp,
             attention_dp=attention_dp, ep=ep, weights=weights, kv=kv, engine_version=engine_version,
             budget=None if budget is None else units.parse_count(budget, "--budget"), unit=unit,  # type: ignore[arg-type]
             progress=told,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import typer
 
 from chunkcalc.cli import options
-from chunkcalc.cli.options import OUTPUT, Basis, EngineName, asked
+from chunkcalc.cli.options import OUTPUT, Basis, asked
 from chunkcalc.cli.output import HOLDS, show, show_json
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import EngineName
 
 
 def explain(

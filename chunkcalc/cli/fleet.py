@@ -8,10 +8,11 @@ from chunkcalc import units
 from chunkcalc.answer.question import Question
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, given
+from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, given
 from chunkcalc.cli.output import FAILS, HOLDS, show_json
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import EngineName
 
 
 def fleet(
@@ -60,7 +61,7 @@ def fleet(
     names = named_gpus(",".join(gpu))
     bandwidth, latency = parse_link(link)
     question = Question(
-        model=model, gpu=names[0], weights=weights, kv=kv, draft_tokens=draft_tokens, engine=engine.value,
+        model=model, gpu=names[0], weights=weights, kv=kv, draft_tokens=draft_tokens, engine=engine,
         engine_version=engine_version, link=bandwidth, link_latency=latency,
         tpot_basis=tpot_basis.value if tpot_basis else None, rate=units.parse_number(rate, "--rate"),
         prompt=units.parse_count(prompt, "--prompt"),

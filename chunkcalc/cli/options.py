@@ -11,18 +11,11 @@ from chunkcalc.answer.question import Question
 from chunkcalc.api.values import PARSERS
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import ENGINE_NAMES
 
 # Groups of the help pages.
 DEPLOYMENT, WORKLOAD, LIMITS, OUTPUT = "Deployment", "Workload", "Limits", "Output"
 SETTING = "Setting to judge"
-
-
-class EngineName(enum.StrEnum):
-    """Engines."""
-
-    vllm = "vllm"
-    sglang = "sglang"
-    trtllm = "trtllm"
 
 
 class Basis(enum.StrEnum):
@@ -37,7 +30,12 @@ GPU = typer.Option(..., help="Id, product name, or path to a profile.", rich_hel
 TP = typer.Option(1, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT)
 EP = typer.Option(1, help="Expert parallel degree.", rich_help_panel=DEPLOYMENT)
 ATTENTION_DP = typer.Option(1, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT)
-ENGINE = typer.Option(EngineName.vllm, metavar="<name>", help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT)
+ENGINE = typer.Option(
+    ENGINE_NAMES[0],
+    metavar="<name>",
+    help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.",
+    rich_help_panel=DEPLOYMENT,
+)
 DRAFT_TOKENS = typer.Option(0, help="Speculative tokens per step.", rich_help_panel=DEPLOYMENT)
 DRAFT_ACCEPTANCE = typer.Option(None, help="Chance that a draft token holds.", rich_help_panel=DEPLOYMENT)
 OUTPUT_TOKENS = typer.Option(None, "--output", "--osl", help="Output tokens. Default: 512.", rich_help_panel=WORKLOAD)

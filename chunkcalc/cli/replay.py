@@ -12,10 +12,11 @@ import typer
 from chunkcalc import units
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, EngineName, given
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, given
 from chunkcalc.cli.output import FAILS, HOLDS, check_target, show_json, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import EngineName
 
 if TYPE_CHECKING:  # what the other commands need none of
     from chunkcalc.traffic.arrivals import Request
@@ -95,7 +96,7 @@ def replay(
     listed = _requests(trace, arrivals, rate, users, requests, prompt, output, prompt_p95, seed)
     bandwidth, latency = parse_link(link)
     question = Question(
-        model=model, gpu=gpu, tp=tp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, engine=engine.value,
+        model=model, gpu=gpu, tp=tp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, engine=engine,
         engine_version=engine_version, link=bandwidth, link_latency=latency, mixed_chunk=enable_mixed_chunk,
         prefill_interval=prefill_decode_interval,
         prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),

@@ -13,6 +13,7 @@ from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT
 from chunkcalc.cli.output import HOLDS, show_json
 from chunkcalc.cli.progress import shown
+from chunkcalc.records import ENGINE_NAMES
 
 
 def score(
@@ -22,7 +23,7 @@ def score(
     unit: str = options.LATENCY_UNIT,
     gpu: str = typer.Option(None, help="Id, product name, or a profile of your own.", rich_help_panel=DEPLOYMENT),
     model: str = typer.Option(None, help="Id or Hugging Face id.", rich_help_panel=DEPLOYMENT),
-    engine: str = typer.Option(None, help="vllm, sglang or trtllm.", rich_help_panel=DEPLOYMENT),
+    engine: str = typer.Option(None, help=f"{', '.join(ENGINE_NAMES)}.", rich_help_panel=DEPLOYMENT),
     engine_version: str = typer.Option(None, help="Its version.", rich_help_panel=DEPLOYMENT),
     tp: int = typer.Option(None, help="Tensor parallel degree.", rich_help_panel=DEPLOYMENT),
     attention_dp: int = typer.Option(None, help="Data parallel attention ranks.", rich_help_panel=DEPLOYMENT),

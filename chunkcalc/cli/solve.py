@@ -7,9 +7,10 @@ import typer
 from chunkcalc.answer.records import MARGINAL
 from chunkcalc.answer.solve import answer
 from chunkcalc.cli import options
-from chunkcalc.cli.options import LIMITS, OUTPUT, WORKLOAD, Basis, EngineName, asked
+from chunkcalc.cli.options import LIMITS, OUTPUT, WORKLOAD, Basis, asked
 from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
 from chunkcalc.cli.progress import progress
+from chunkcalc.records import EngineName
 from chunkcalc.report import json, text
 
 

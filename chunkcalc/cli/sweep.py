@@ -14,11 +14,12 @@ import typer
 
 from chunkcalc.answer.resolve import Case
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, EngineName, asked
+from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, asked
 from chunkcalc.cli.output import HOLDS, check_target, show, show_json, whole_file
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.grids.grids import parse_values
+from chunkcalc.records import EngineName
 
 if TYPE_CHECKING:  # a quick --help
     from chunkcalc.grids.points import Point

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chunkcalc.engines.dialects import DIALECTS
+from chunkcalc.engines.dialects import dialect, prototype
 from chunkcalc.engines.reserve import default_fraction
 from chunkcalc.engines.tables import table
 from chunkcalc.records import Engine, Hardware, Overheads, Parallelism
@@ -21,16 +21,6 @@ UNIFIED_ARCHITECTURES = frozenset(("ada", "blackwell-rtx"))
 # From here on vLLM normalises queries and keys over the ranks in one kernel (pull request 37045, March 2026).
 NORM_FUSED = "0.18.0"
 
-ENGINES = {
-    # vLLM captures graphs of up to 512 tokens, for steps with prompt tokens too, where its flags let it (graphs.py).
-    "vllm": Engine(name="vllm", version="0.33.0", memory_rule="total", captured=512),
-    "sglang": Engine(
-        name="sglang", version="0.5.23", composition="prefill_first", budget_counts_decodes=False,
-        memory_rule="total_less_reserve",
-    ),
-    "trtllm": Engine(name="trtllm", version="1.2.1", memory_rule="left"),
-}  # fmt: skip
-
 
 def engine_for(
     name: str, hardware: Hardware, version: str | None = None, parallelism: Parallelism | None = None
@@ -39,7 +29,7 @@ def engine_for(
 
     Parameters
     ----------
-    name : `vllm`, `sglang` or `trtllm`
+    name : of the engine
     hardware : the GPU
     version : None for the newest that was read
     parallelism : of the replica, for versions whose memory rule looks at it
@@ -52,11 +42,11 @@ def engine_for(
     overheads = hardware.overheads.get(name, Overheads())
     if name != "vllm" or found.since(NORM_FUSED):
         overheads = overheads._replace(norm_layer=0.0)
-    engine = replace(ENGINES[name], version=found.version, overheads=overheads)
-    if name == "sglang":
+    engine = replace(prototype(name), version=found.version, overheads=overheads)
+    if engine.memory_rule == "total_less_reserve":
         fraction = default_fraction(found, hardware.memory, parallelism or Parallelism())
         return replace(engine, memory_fraction=fraction)
-    default = found.default(DIALECTS[name].fraction, hardware)
+    default = found.default(dialect(name).fraction, hardware)
     # vLLM takes captured graphs off its share from 0.20 on (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).
     inside = name != "vllm" or found.since("0.20.0")
     engine = replace(engine, memory_fraction=default.value if default else None, graphs_inside=inside)

@@ -133,7 +133,7 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
     fraction = engine.memory_fraction or 0.9
     if engine.memory_rule == "left":
         return fraction * (memory - weights - other)
-    return fraction * memory - weights - other
+    return fraction * memory - engine.memory_margin * hardware.memory - weights - other
 
 
 def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> Any:

@@ -8,28 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.files import as_arguments, read_yaml
 from chunkcalc.engines.grammar import Arguments, Grammar, parse
+from chunkcalc.engines.readers import reader
 from chunkcalc.engines.reading import Reading, Target
-from chunkcalc.engines.sglang import grammar as sglang_grammar
-from chunkcalc.engines.sglang import read as read_sglang
 from chunkcalc.engines.tables import Table
-from chunkcalc.engines.trtllm import grammar as trtllm_grammar
-from chunkcalc.engines.trtllm import overrule
-from chunkcalc.engines.trtllm import read as read_trtllm
-from chunkcalc.engines.vllm import grammar as vllm_grammar
-from chunkcalc.engines.vllm import read as read_vllm
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.records import ENGINE_NAMES
 
-GRAMMARS = {"vllm": vllm_grammar, "sglang": sglang_grammar, "trtllm": trtllm_grammar}
-READERS = {"vllm": read_vllm, "sglang": read_sglang, "trtllm": read_trtllm}
 # How each engine is started: program, Python module or image -> engine.
-PROGRAMS = {
-    "vllm": "vllm", "vllm.entrypoints.openai.api_server": "vllm", "vllm.entrypoints.api_server": "vllm",
-    "sglang": "sglang", "sglang.launch_server": "sglang",
-    "trtllm-serve": "trtllm", "trtllm": "trtllm", "tensorrt_llm.commands.serve": "trtllm",
-}  # fmt: skip
-IMAGES = {"vllm-openai": "vllm", "vllm-openai-rocm": "vllm", "sglang": "sglang", "vllm": "vllm"}
+PROGRAMS = {program: engine for engine in ENGINE_NAMES for program in dialect(engine).programs}
+IMAGES = {image: engine for engine in ENGINE_NAMES for image in dialect(engine).images}
 OTHER_SUBCOMMANDS = frozenset(
     ("bench", "chat", "complete", "run-batch", "collect-env", "disaggregated", "disaggregated_mpi_worker",
      "mm_embedding_serve", "generate", "version")
@@ -46,7 +36,7 @@ MOST_WORDS = 10_000
 class Command(NamedTuple):
     """A command line taken apart.
 
-    engine : `vllm`, `sglang` or `trtllm`
+    engine : its name
     words : its own arguments, after the subcommand
     environment : variables set before the program
     serve : whether the model may stand as a word of its own: not for a Python module
@@ -87,7 +77,8 @@ def locate(words: Sequence[str]) -> Command:
             return _from(words[index:], environment)
     raise ChunkcalcError(
         "no engine found", "command line",
-        "begin with vllm, sglang or trtllm-serve, as in -- vllm serve MODEL; bare arguments follow its name",
+        f"begin with {', '.join(dialect(engine).programs[0] for engine in ENGINE_NAMES)}, as in -- vllm serve MODEL; "
+        "bare arguments follow its name",
     )  # fmt: skip
 
 
@@ -132,9 +123,12 @@ def engine_of(word: str) -> str | None:
     """
     name = PurePosixPath(word).name
     image, colon, _ = name.partition("@")[0].partition(":")
-    if image == "release" and "tensorrt-llm/" in word:
-        return "trtllm"
-    return PROGRAMS.get(name) or (IMAGES.get(image) if colon or "@" in name or "vllm-openai" in name else None)
+    if name in PROGRAMS:
+        return PROGRAMS[name]
+    folder = f"{PurePosixPath(word).parent.name}/{image}"
+    if folder in IMAGES:
+        return IMAGES[folder]
+    return IMAGES.get(image) if colon or "@" in name or "vllm-openai" in name else None
 
 
 def _from(words: Sequence[str], environment: dict[str, str]) -> Command:
@@ -173,15 +167,16 @@ def arguments(command: Command, table: Table) -> Arguments:
     ------
     ChunkcalcError : a file that cannot be read
     """
-    grammar = GRAMMARS[command.engine](table)
-    if command.engine != "trtllm" and "--config" in command.words[:-1]:
+    grammar = reader(command.engine).grammar(table)
+    above = dialect(command.engine).file_overrules
+    if not above and dialect(command.engine).option_file in command.words[:-1]:
         found = _with_file(command, table, grammar)
     else:
         found = parse(command.words, grammar)
-    if command.engine == "trtllm":
-        path = found.value("extra_llm_api_options")
+    if above:
+        path = found.value(dialect(command.engine).option_file.lstrip("-"))
         if path:
-            overrule(found, _options(command, str(path)))
+            reader(command.engine).overrule(found, _options(command, str(path)))
         return found
     for word in command.words:
         if word.startswith("--config="):
@@ -203,11 +198,11 @@ def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
     words = list(command.words)
     index = words.index("--config")
     options = _options(command, words[index + 1])
-    vllm = command.engine == "vllm"
+    alike = dialect(command.engine).alike
     below, dropped, model = as_arguments(
-        options, grammar.options, underscores=vllm,
+        options, grammar.options, underscores=alike,
         # `vllm serve` looks for the --no- form in the wrong parser, so only the module finds it.
-        negates=vllm and table.since("0.28.0") and not command.serve,
+        negates=alike and table.since("0.28.0") and not command.serve,
     )  # fmt: skip
     rest = words[:index] + words[index + 2 :]
     first = [rest.pop(0)] if rest and not rest[0].startswith("-") else []
@@ -220,7 +215,7 @@ def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
         found.differ("E17", f"'{key}: false' in the file is dropped silently", key)
     if model and not found.positional and "model" not in found.given:
         found.positional.append(model)
-    elif vllm and command.serve and not first and "model" not in found.given:
+    elif alike and command.serve and not first and "model" not in found.given:
         found.refuse(
             "E21", "with --config the model must stand right after serve, or in the file", words[index], of_model=True
         )
@@ -237,7 +232,7 @@ def read(command: Command, table: Table, target: Target, found: Arguments | None
     target : device, model and entry point
     found : its arguments, where they are parsed already
     """
-    return READERS[command.engine](found or arguments(command, table), table, target)
+    return reader(command.engine).read(found or arguments(command, table), table, target)
 
 
 def model_name(command: Command, found: Arguments) -> str:
@@ -247,8 +242,7 @@ def model_name(command: Command, found: Arguments) -> str:
     ----------
     command, found : the command line and its arguments
     """
-    named = found.value("model_path" if command.engine == "sglang" else "model")
+    flags = dialect(command.engine).model
+    named = found.value(flags[0].lstrip("-").replace("-", "_")) or ""
     positional = next(iter(found.positional), "")
-    if command.engine == "sglang":
-        return str(named or positional)
-    return str(positional or named or "")
+    return str((named or positional) if len(flags) > 1 else (positional or named))

@@ -1,53 +1,134 @@
-"""What each engine calls its settings: the words to write and to quote, one record per engine."""
+"""What each engine calls its settings and how it behaves: one record per engine, from its table.
+
+Everything that the rest of the package asks about an engine beyond reading its command line stands here: a new
+engine is its two tables and its reader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from chunkcalc.engines.tables import section
+from chunkcalc.records import ENGINE_NAMES, Engine
 
 
 class Dialect(NamedTuple):
-    """The words of one engine.
+    """The words and the behaviour of one engine (`[dialect]` of its table).
 
-    server : how its server starts, before the model
+    title : its name in prose
+    programs, images : programs, Python modules and container images that start it
+    server, serve : how a server starts, before the model; the subcommand that must follow the program
+    own_flags : flags, without dashes, that tell it from other engines
     budget : tokens of a step: SGLang's are prompt tokens of all attention ranks
-    quoted_budget : the same as reports quote it: TensorRT-LLM's stands in its YAML options
-    requests, tensor, context : requests at once, GPUs of a tensor parallel group, longest request
+    quoted_budget : the same as reports quote it, where they do so otherwise
+    requests, tensor, pipeline, ranks, experts, context : requests at once; GPUs of a tensor parallel group; stages;
+        attention ranks; spread experts; longest request
     fraction : name of its share of the memory, without dashes
-    eight_bit_cache : value of --kv-cache-dtype
+    cache_type, eight_bit_cache : the format of the KV cache, and its 8-bit value
     chunking : what switches chunked prefill on, and its value
-    per_rank : whether the budget is of one attention rank
+    mixing, interval : what mixes decodes into prompt steps, or spaces prompt steps out; empty where nothing does
+    queued, long_prompt, block : prompt tokens that may wait; most tokens of one prompt in a step; size of a block
+    model : flags that name the model
+    option_file : flag of the file with its options
+    deepep_cap : variable that bounds the tokens of an expert exchange, and its default
+    deepep_mode : flag of its mode
+    stack : flags, without dashes, that the values of its own chart set by their names in camel case
+    budget_per_rank : the budget is of one attention rank
+    ranks_share : attention ranks share the GPUs of the tensor parallel group
+    file_overrules : the file of options stands above the command line
+    alike : `_` and `-` are the same in a file of options
+    strict_context : refuses to start where the cache holds no request of the longest context
+    reserves_output : a request is admitted with room for its whole answer
+    balanced_ranks : prompts fall into the same steps of all attention ranks
+    polls : looks for new requests every few decode steps only
+    experts_everywhere : experts are spread over all GPUs of a stage or none
     """
 
+    title: str
+    programs: tuple[str, ...]
+    images: tuple[str, ...]
     server: tuple[str, ...]
     budget: str
-    quoted_budget: str
     requests: str
     tensor: str
+    pipeline: str
+    ranks: str
+    experts: str
     context: str
     fraction: str
+    own_flags: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+    quoted_budget: str = ""
+    cache_type: str = "--kv-cache-dtype"
     eight_bit_cache: str = "fp8"
     chunking: tuple[str, str] = ("--enable-chunked-prefill", "")
-    per_rank: bool = True
+    mixing: str = ""
+    interval: str = ""
+    queued: str = ""
+    long_prompt: str = ""
+    block: str = ""
+    model: tuple[str, ...] = ("--model",)
+    option_file: str = "--config"
+    deepep_cap: tuple[str, int] | None = None
+    deepep_mode: str = ""
+    stack: tuple[str, ...] = ()
+    budget_per_rank: bool = True
+    ranks_share: bool = True
+    file_overrules: bool = False
+    alike: bool = False
+    strict_context: bool = False
+    reserves_output: bool = False
+    balanced_ranks: bool = False
+    polls: bool = False
+    experts_everywhere: bool = False
+
+    @property
+    def quoted(self) -> str:
+        """The budget's flag as reports quote it."""
+        return self.quoted_budget or self.budget
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "vllm": Dialect(
-        server=("vllm", "serve"), budget="--max-num-batched-tokens", quoted_budget="--max-num-batched-tokens",
-        requests="--max-num-seqs", tensor="--tensor-parallel-size", context="--max-model-len",
-        fraction="gpu_memory_utilization",
-    ),
-    "sglang": Dialect(
-        server=("sglang", "--model-path"), budget="--chunked-prefill-size", quoted_budget="--chunked-prefill-size",
-        requests="--max-running-requests", tensor="--tp-size", context="--context-length",
-        fraction="mem_fraction_static", eight_bit_cache="fp8_e4m3", per_rank=False,
-    ),
-    "trtllm": Dialect(
-        server=("trtllm-serve",), budget="--max_num_tokens", quoted_budget="max_num_tokens",
-        requests="--max_batch_size", tensor="--tp_size", context="--max_seq_len", fraction="free_gpu_memory_fraction",
-        chunking=("enable_chunked_prefill:", "true"),
-    ),
-}  # fmt: skip
-# Words that one engine alone has.
-MIXING, INTERVAL = "--enable-mixed-chunk", "--prefill-decode-interval"  # SGLang
-QUEUED, CACHE_TYPE = "--max-num-queued-tokens", "--kv-cache-dtype"
+@cache
+def dialect(engine: str) -> Dialect:
+    """The words of an engine.
+
+    Parameters
+    ----------
+    engine : its name
+    """
+    return Dialect(**{key: _tuple(value) for key, value in section(engine, "dialect").items()})
+
+
+@cache
+def prototype(engine: str) -> Engine:
+    """An engine as it composes and budgets its steps, before version and GPU (`[engine]` of its table).
+
+    Parameters
+    ----------
+    engine : its name
+    """
+    return replace(Engine(name=engine, version=""), **section(engine, "engine"))  # type: ignore[arg-type]
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def named(name: str) -> tuple[str, ...]:
+    """The flags by which engines call a setting, each once.
+
+    Parameters
+    ----------
+    name : field of `Dialect`
+    """
+    found = (getattr(dialect(engine), name) for engine in ENGINE_NAMES)
+    return tuple(
+        dict.fromkeys(word for value in found for word in (value if isinstance(value, tuple) else (value,)) if word)
+    )
+
+
+# Words that one engine alone has, or that all share, for those who ask for them by name.
+MIXING, INTERVAL = dialect("sglang").mixing, dialect("sglang").interval
+ROLE, NODES, SERVED_NAME = "--disaggregation-mode", "--nnodes", "--served-model-name"

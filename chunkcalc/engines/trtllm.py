@@ -14,7 +14,8 @@ from chunkcalc.engines.grammar import Arguments, Given, Grammar
 from chunkcalc.engines.literals import LARGEST, whole
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
-from chunkcalc.records import Parallelism
+from chunkcalc.engines.writing import Options, changed_fraction, when
+from chunkcalc.records import Deployment, Parallelism
 
 KV = {"fp8": "fp8", "bfloat16": "bf16", "bf16": "bf16"}
 # Key of the YAML options, where it differs -> field.
@@ -154,3 +155,37 @@ def _must_be(values: Values, name: str, what: str, suits: Callable[[Any], bool])
     if given is not None and (isinstance(given.value, bool) or not suits(given.value)):
         values.refuse("E21", f"{given.flag} is {str(given.value)[:40]!r}, not {what}", name)
         del values.arguments.given[name]
+
+
+def written(
+    deployment: Deployment,
+    found: Table,
+    chunk: int,
+    budget: int,
+    requests: int,
+    drafts: int,
+    queued: int | None,
+) -> Options:
+    """The options that realise an answer, per attention rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    found : the version
+    chunk, budget : prompt tokens and all tokens of a step [token]
+    requests : in flight [1]
+    drafts : speculative tokens per decode and step [token]
+    queued : prompt tokens that may wait [token]
+    """
+    # Attention data parallelism and the KV format have no flag: they go into the YAML options.
+    parallelism = deployment.parallelism
+    fraction = changed_fraction(deployment, found)
+    return [
+        ("--max_num_tokens", str(budget)),
+        ("--max_batch_size", str(requests)),
+        ("--tp_size", str(parallelism.stage_gpus)),
+        *when(parallelism.pp > 1, "--pp_size", str(parallelism.pp)),
+        *when(parallelism.ep > 1, "--ep_size", str(parallelism.ep)),
+        ("--enable_chunked_prefill",),
+        *when(fraction, "--kv_cache_free_gpu_memory_fraction", fraction or ""),
+    ]

@@ -10,10 +10,12 @@ from typing import Any
 
 from chunkcalc.engines.grammar import Arguments, Grammar
 from chunkcalc.engines.graphs import captured
+from chunkcalc.engines.graphs import flag as capturing
 from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
-from chunkcalc.records import Parallelism
+from chunkcalc.engines.writing import Options, changed_fraction, when
+from chunkcalc.records import Deployment, Parallelism
 
 HUMAN = suffixed(
     {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40},
@@ -297,3 +299,41 @@ def _slots(method: str, drafts: int, parallel: bool, table: Table) -> int:
             return 0
         return drafts if method == "dflash" and table.since("0.28.0") else drafts - 1
     return drafts - 1 if parallel else 0
+
+
+def written(
+    deployment: Deployment,
+    found: Table,
+    chunk: int,
+    budget: int,
+    requests: int,
+    drafts: int,
+    queued: int | None,
+) -> Options:
+    """The options that realise an answer, per attention rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    found : the version
+    chunk, budget : prompt tokens and all tokens of a step [token]
+    requests : in flight [1]
+    drafts : speculative tokens per decode and step [token]
+    queued : prompt tokens that may wait [token]
+    """
+    parallelism, fraction = deployment.parallelism, changed_fraction(deployment, found)
+    # What is predicted is captured, though vLLM would not capture it for so few requests.
+    graph = capturing(found, requests, drafts, min(budget, deployment.engine.captured))
+    return [
+        ("--max-num-batched-tokens", str(budget)),
+        ("--max-num-seqs", str(requests)),
+        ("--tensor-parallel-size", str(parallelism.tp)),
+        *when(parallelism.dp > 1, "--data-parallel-size", str(parallelism.dp)),
+        *when(parallelism.pp > 1, "--pipeline-parallel-size", str(parallelism.pp)),
+        *when(parallelism.ep > 1, "--enable-expert-parallel"),
+        *when(not found.since("0.8.0"), "--enable-chunked-prefill"),
+        *when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8"),
+        *when(fraction, "--gpu-memory-utilization", fraction or ""),
+        *when(queued and found.since("0.29.0"), "--max-num-queued-tokens", str(queued)),
+        *when(graph, *graph),
+    ]

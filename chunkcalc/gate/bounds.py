@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from chunkcalc.answer.disaggregation import alone, decode_certificate, prefill_certificate
 from chunkcalc.answer.judged import Outlook, outlook
-from chunkcalc.engines.dialects import CACHE_TYPE, DIALECTS
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
 from chunkcalc.gate.finding import Finding, Fix
@@ -64,7 +64,7 @@ def _more(found: Evaluation, ratio: float) -> Fix:
     node = found.hardware.record.link.gpus_per_node if found.hardware is not None else 8
     if wanted > node:
         return Fix(text=f"more than a node of these GPUs ({node}) is needed: a faster GPU, or lighter weights")
-    flag = DIALECTS[found.reading.table.engine].tensor
+    flag = dialect(found.reading.table.engine).tensor
     return Fix(text=f"{flag} {wanted} at least", flag=flag, value=str(wanted))
 
 
@@ -123,7 +123,7 @@ def _memory(found: Evaluation) -> Iterator[Finding]:
                    found.word("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"),
                    fix=_room(found, asked), size=asked / max(1, load.admits))  # fmt: skip
     elif asked > found.most_running:
-        flag = DIALECTS[found.reading.table.engine].requests
+        flag = dialect(found.reading.table.engine).requests
         value = str(math.ceil(asked / found.reading.parallelism.dp))
         yield make(found, "B05", f"{asked:,} requests at once are more than the {found.most_running:,} that the engine "
                    "runs: the others wait", found.word("max_num_seqs", "max_running_requests", "max_batch_size"),
@@ -136,8 +136,9 @@ def _room(found: Evaluation, asked: int) -> Fix:
     assert found.inspection is not None and found.inspection.deployment is not None
     kv = found.inspection.deployment.precision.kv
     if kv == "bf16" and asked <= 2 * found.load.admits:
-        value = DIALECTS[found.inspection.reading.table.engine].eight_bit_cache
-        return Fix(text=f"{CACHE_TYPE} {value} about doubles it", flag=CACHE_TYPE, value=value)
+        words = dialect(found.inspection.reading.table.engine)
+        flag, value = words.cache_type, words.eight_bit_cache
+        return Fix(text=f"{flag} {value} about doubles it", flag=flag, value=value)
     if not found.load.admits:
         return Fix(text="more tensor parallelism, or lighter weights")
     return Fix(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chunkcalc.answer.records import Answer
-from chunkcalc.engines.dialects import DIALECTS
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.finding import Fix
 from chunkcalc.units import format_count, format_duration
@@ -17,7 +17,7 @@ def budget_flag(found: Evaluation) -> str:
     found : the deployment
     """
     engine = found.reading.table.engine if found.reading is not None else "vllm"
-    return DIALECTS[engine].quoted_budget
+    return dialect(engine).quoted
 
 
 def ranks(found: Evaluation) -> int:
@@ -28,7 +28,7 @@ def ranks(found: Evaluation) -> int:
     found : the deployment
     """
     reading = found.reading
-    return 1 if reading is None or DIALECTS[reading.table.engine].per_rank else reading.parallelism.dp
+    return 1 if reading is None or dialect(reading.table.engine).budget_per_rank else reading.parallelism.dp
 
 
 def written(found: Evaluation) -> str:
@@ -68,7 +68,7 @@ def _chunking_on(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
     switch = found.reading.values.get("enable_chunked_prefill")
     if switch is None or switch.value or better.budget >= better.workload.prompt:
         return []
-    return [DIALECTS[found.reading.table.engine].chunking]
+    return [dialect(found.reading.table.engine).chunking]
 
 
 def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
@@ -77,4 +77,4 @@ def _fewer_running(found: Evaluation, better: Answer) -> list[tuple[str, str]]:
     assert reading is not None
     if reading.table.engine != "vllm" or better.budget >= reading.max_num_seqs:
         return []
-    return [(DIALECTS[reading.table.engine].requests, str(max(found.load.batch, better.budget // 2)))]
+    return [(dialect(reading.table.engine).requests, str(max(found.load.batch, better.budget // 2)))]

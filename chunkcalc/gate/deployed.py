@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, SCALE_UP, Answer
 from chunkcalc.engines.capacity import Capacity
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Word
 from chunkcalc.frozen import dataclass
 from chunkcalc.gate.budget import budget_flag, ranks
@@ -148,7 +149,7 @@ def _degrees(found: Evaluation) -> dict[str, int | None]:
         return dict.fromkeys(("tp", "pp", "dp", "ep"))
     parallelism = reading.parallelism
     tp, dp = parallelism.tp, parallelism.dp
-    if reading.table.engine != "vllm":  # attention ranks share the GPUs of the tensor parallel group
+    if dialect(reading.table.engine).ranks_share:
         tp *= dp
         size = reading.values.get("dp_size") or reading.values.get("attn_dp_size")
         dp = int(size.value) if size is not None and reading.table.engine == "sglang" else 1

@@ -9,7 +9,7 @@ from dataclasses import replace
 from chunkcalc.answer.judged import Outlook
 from chunkcalc.answer.records import OVERLOADED, Answer
 from chunkcalc.answer.window import every_limit
-from chunkcalc.engines.dialects import DIALECTS, INTERVAL, MIXING, QUEUED
+from chunkcalc.engines.dialects import INTERVAL, MIXING, dialect
 from chunkcalc.gate.budget import budget_flag, ranks, setting, written
 from chunkcalc.gate.catalogue import Level
 from chunkcalc.gate.evaluation import Evaluation
@@ -21,7 +21,6 @@ from chunkcalc.units import format_count, format_duration
 LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
 GAINED = 1.1  # times the requests from which a smaller budget is worth a word
 SMALLER = (8192, 4096, 2048, 1024, 512)  # budgets tried where activations take the room of the KV cache
-QUEUED_SINCE = "0.29.0"  # --max-num-queued-tokens
 LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap between two tokens"}
 
 
@@ -214,7 +213,7 @@ def _unstall(found: Evaluation) -> Fix:
         return Fix(text=f"{INTERVAL} 1, or separate prefill and decode workers", flag=INTERVAL, value="1")
     gives = f"TTFT {format_duration(mixing.expected.ttft_s)}, {format_duration(mixing.expected.step_s)} a step"
     assert found.reading is not None
-    flag, value = DIALECTS[found.reading.table.engine].budget, mixing.budget * found.reading.parallelism.dp
+    flag, value = dialect(found.reading.table.engine).budget, mixing.budget * found.reading.parallelism.dp
     return Fix(text=f"{MIXING} with {flag} {value} gives {gives}", flag=MIXING, also=((flag, str(value)),))
 
 
@@ -247,11 +246,11 @@ def _head_of_line(found: Evaluation) -> Iterator[Finding]:
     wait = view.expected.prefill.total(found.chunk(found.load.batch)) if view is not None else 0.0
     if wait <= limit:
         return
-    vllm = reading.table.engine == "vllm"
+    flag = dialect(reading.table.engine).long_prompt
     value = str(max(128, found.chunk(found.load.batch) // 2))
-    fix = Fix(text=f"--long-prefill-token-threshold {value} lets short prompts pass",
-              flag="--long-prefill-token-threshold", value=value) if vllm else Fix(
-                  text="route long prompts to replicas of their own")  # fmt: skip
+    fix = Fix(text="route long prompts to replicas of their own")
+    if flag.lstrip("-") in reading.table.options():
+        fix = Fix(text=f"{flag} {value} lets short prompts pass", flag=flag, value=value)
     yield make(found, "W05", f"a request that arrives behind a prompt of {int(long):,} tokens waits "
                f"{format_duration(wait)} for its first step: TTFT is {format_duration(limit)}",
                found.word("long_prefill_token_threshold", found.budget_field), fix=fix, size=wait / limit)  # fmt: skip
@@ -277,16 +276,17 @@ def _activations(found: Evaluation) -> Iterator[Finding]:
 def _queue(found: Evaluation, answer: Answer) -> Iterator[Finding]:
     """W08: how much may wait before a request is better turned away."""
     reading, limit = found.reading, answer.slo.ttft
-    if reading is None or limit is None or reading.table.engine != "vllm" or not answer.holds:
+    if reading is None or limit is None or not answer.holds:
         return
-    if not reading.table.since(QUEUED_SINCE):
+    flag = dialect(reading.table.engine).queued
+    if flag.lstrip("-") not in reading.table.options():
         return
     tokens = int(limit * answer.chunking.prompt_tokens_per_s)
     given = reading.values.get("max_num_queued_tokens")
     most = given.value if given is not None and isinstance(given.value, int) else None
     if most is not None and most <= 1.5 * tokens:
         return
-    text = f"{QUEUED} {most:,}" if most is not None else f"{QUEUED} is not set"
+    text = f"{flag} {most:,}" if most is not None else f"{flag} is not set"
     yield make(found, "W08", f"{text}: what waits beyond {tokens:,} prompt tokens cannot start within TTFT "
                f"{format_duration(limit)}", found.word("max_num_queued_tokens"),
-               fix=Fix(text=f"{QUEUED} {tokens}", flag=QUEUED, value=str(tokens)))  # fmt: skip
+               fix=Fix(text=f"{flag} {tokens}", flag=flag, value=str(tokens)))  # fmt: skip

@@ -15,6 +15,7 @@ from chunkcalc.answer.records import Answer
 from chunkcalc.answer.resolve import Case, resolve
 from chunkcalc.answer.solve import answer, largest_batch
 from chunkcalc.engines.capacity import Capacity, capacity
+from chunkcalc.engines.dialects import dialect, prototype
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.gate.known import Known
@@ -90,7 +91,7 @@ class Evaluation(Known):
             "prefix_hit": settings.get("prefix-hit") or 0.0, "engine": reading.table.engine,
             "engine_version": reading.table.version,
             "memory_fraction": None if self._share_follows_chunk else reading.memory_fraction,
-            "mixed_chunk": reading.table.engine == "sglang" and reading.composition == "mixed",
+            "mixed_chunk": bool(dialect(reading.table.engine).mixing) and reading.composition == "mixed",
             "prefill_interval": reading.interval, "max_utilisation": settings.get("max-utilisation") or 0.85,
         }  # fmt: skip
         return Question(**{**fields, **changes})
@@ -99,7 +100,8 @@ class Evaluation(Known):
     def _share_follows_chunk(self) -> bool:
         """SGLang's share of the memory follows from the chunk where no flag sets it."""
         assert self.reading is not None
-        return self.reading.table.engine == "sglang" and not self.word("mem_fraction_static")
+        engine = self.reading.table.engine
+        return prototype(engine).memory_rule == "total_less_reserve" and not self.word(dialect(engine).fraction)
 
     @cached_property
     def timer(self) -> StepTimer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from chunkcalc.engines.dialects import DIALECTS
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Remark, Word
 from chunkcalc.gate.catalogue import Level, rule
 from chunkcalc.gate.evaluation import Evaluation
@@ -18,10 +18,6 @@ from chunkcalc.work.counts import fixed_bytes_per_sequence, kv_bytes_per_token
 # Tokens of the largest image that vLLM must take in one step, by the family of the model
 # (vllm-project/recipes issue 441: gemma-4 needs 2,496, the default of an A100 is 2,048).
 LARGEST_ITEM = {"gemma-4": 2496}
-# Tokens that a rank may dispatch in DeepEP's low-latency mode: VLLM_MOE_DP_CHUNK_SIZE and
-# SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK, when left out.
-DEEPEP_CAP = {"vllm": ("VLLM_MOE_DP_CHUNK_SIZE", 256),
-              "sglang": ("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", 128)}  # fmt: skip
 NEARLY = 0.9  # of the longest context: within what the memory model is sure of
 RAISED_SINCE = "0.33.0"  # vLLM raises a default budget to the largest item
 ATTENTION_BLOCK = 16  # vLLM rounds the blocks of hybrid models up to this
@@ -109,7 +105,7 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
                 level, message = "warning", f"{message} (the version is not stated: the newest is taken)"
             engine = reading.table.engine if reading is not None else ""
             verb = "refuses to start: " if refused and engine else ""
-            name = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(engine, "")
+            name = dialect(engine).title if engine else ""
             yield make(found, number, f"{name} {verb}{message}" if verb else message, word, level=level,
                        fix=fix_for(number, found, word, facts))  # fmt: skip
 
@@ -155,7 +151,7 @@ def _gpus(found: Evaluation) -> Iterator[Finding]:
         return
     parts = f"tp {parallelism.tp} x pp {parallelism.pp} x dp {parallelism.dp}"
     word = found.word("tensor_parallel_size", "tp_size", "data_parallel_size", "dp_size", "pipeline_parallel_size")
-    flag = DIALECTS[reading.table.engine].tensor
+    flag = dialect(reading.table.engine).tensor
     if wanted > gpus:
         yield make(found, "E13", f"{parts} needs {wanted} GPUs, the replica has {gpus}", word,
                    fix=Fix(text=f"request {wanted} GPUs"))  # fmt: skip
@@ -180,7 +176,7 @@ def _context(found: Evaluation) -> Iterator[Finding]:
     output = found.settings.get("output") or 1
     if prompt + output > reading.max_model_len:
         word = found.word("max_model_len", "context_length", "max_seq_len")
-        flag = DIALECTS[reading.table.engine].context
+        flag = dialect(reading.table.engine).context
         value = str(prompt + output)
         most = found.model.record.max_position if found.model is not None else 0
         fix = Fix(text=f"{flag} {value} or more", flag=flag, value=value)
@@ -198,7 +194,7 @@ def _decode_slots(found: Evaluation) -> Iterator[Finding]:
         return
     needed = reading.max_num_seqs * (1 + reading.draft_tokens)
     if needed > reading.budget and (found.inspection is not None or found.word(found.budget_field)):
-        flag = DIALECTS[reading.table.engine].budget
+        flag = dialect(reading.table.engine).budget
         drafts = f" x (1 + {reading.draft_tokens} drafts)" if reading.draft_tokens else ""
         yield make(found, "E10", f"a budget of {reading.budget:,} does not hold the {reading.max_num_seqs:,} decodes"
                    f"{drafts} of this decode worker", found.word(found.budget_field, "max_num_seqs"),
@@ -208,9 +204,10 @@ def _decode_slots(found: Evaluation) -> Iterator[Finding]:
 def _dispatch(found: Evaluation) -> Iterator[Finding]:
     """DeepEP's low-latency mode takes so many tokens per rank and no more."""
     reading, given = found.reading, found.given
-    if reading is None or given is None or reading.table.engine not in DEEPEP_CAP:
+    words = dialect(reading.table.engine) if reading is not None else None
+    if reading is None or given is None or words is None or words.deepep_cap is None:
         return
-    (name, cap), words = DEEPEP_CAP[reading.table.engine], DIALECTS[reading.table.engine]
+    name, cap = words.deepep_cap
     process = found.process
     stated = process.command.environment.get(name, "") if process.command is not None else ""
     cap = int(stated) if stated.isdigit() else cap
@@ -234,7 +231,7 @@ def _dispatch(found: Evaluation) -> Iterator[Finding]:
                                flag=words.requests, value=str(value * reading.parallelism.dp)))  # fmt: skip
         if process.role != "decode" and reading.chunk > cap:
             word = found.word("chunked_prefill_size", "deepep_mode")
-            fix = Fix(text="--deepep-mode auto", flag="--deepep-mode", value="auto")
+            fix = Fix(text=f"{words.deepep_mode} auto", flag=words.deepep_mode, value="auto")
             yield make(found, "E11", f"a chunk of {reading.chunk:,} per rank exceeds the {cap} tokens that DeepEP's "
                        "low-latency mode takes", word, fix=fix)  # fmt: skip
 
@@ -249,7 +246,7 @@ def _items(found: Evaluation) -> Iterator[Finding]:
     raised = not written and reading.table.since(RAISED_SINCE)
     if tokens <= reading.budget or raised or _text_only(found):
         return
-    flag = DIALECTS[reading.table.engine].budget
+    flag = dialect(reading.table.engine).budget
     fix = Fix(text=f"{flag} 4096", flag=flag, value="4096")
     # Some versions raise a default by themselves; from which on is not known.
     yield make(found, "E09", f"an image of {model.record.id} is {tokens:,} tokens and must enter a step whole: "
@@ -297,7 +294,7 @@ def _blocks(found: Evaluation) -> Iterator[Finding]:
         return
     block = hybrid_block(found) if given.value("enable_prefix_caching") else None
     if block is not None and block > reading.budget:
-        flag, value = DIALECTS[reading.table.engine].budget, str(math.ceil(block / 1024) * 1024)
+        flag, value = dialect(reading.table.engine).budget, str(math.ceil(block / 1024) * 1024)
         yield make(found, "E08", f"with prefix caching a block of this hybrid model is about {block:,} tokens: a "
                    f"budget of {reading.budget:,} holds none", found.word("max_num_batched_tokens"),
                    fix=Fix(text=f"{flag} {value}", flag=flag, value=value))  # fmt: skip

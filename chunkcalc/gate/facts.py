@@ -107,4 +107,4 @@ def about_model(problem: str) -> bool:
     ----------
     problem : the sentence
     """
-    return re.match(r"(the model|--model|--model-path) is ", problem) is not None
+    return re.match(r"(the model|--model(-path)?) is ", problem) is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from chunkcalc.engines.dialects import DIALECTS
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.finding import Fix
 
@@ -32,7 +32,7 @@ def fix_for(number: str, found: Evaluation, word: str, facts: Facts) -> Fix | No
 def _raise_budget(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     if found.reading is None:
         return None
-    flag = DIALECTS[found.reading.table.engine].budget
+    flag = dialect(found.reading.table.engine).budget
     return Fix(text=f"leave chunked prefill on, or {flag} {found.reading.max_model_len}",
                flag=found.word("enable_chunked_prefill"), remove=True)  # fmt: skip
 
@@ -40,7 +40,7 @@ def _raise_budget(found: Evaluation, word: str, facts: Facts) -> Fix | None:
 def _fewer_requests(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     if found.reading is None:
         return None
-    flag = DIALECTS[found.reading.table.engine].requests
+    flag = dialect(found.reading.table.engine).requests
     value = str(max(1, found.reading.budget // (2 * (1 + found.reading.draft_tokens))))  # half is left for prompts
     return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
@@ -78,7 +78,7 @@ def _draft_room(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     """The three flags that draft slots tie together."""
     if "slots" not in facts:
         return None
-    words, value = DIALECTS["vllm"], str(facts["slots"] * facts["requests"] + 2048)
+    words, value = dialect("vllm"), str(facts["slots"] * facts["requests"] + 2048)
     return Fix(text=f"{words.budget} {value}, or lower {words.requests} or num_speculative_tokens",
                flag=words.budget, value=value)  # fmt: skip
 
@@ -88,7 +88,7 @@ def _room_for_prompts(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     reading = found.reading
     if reading is None or not facts.get("filled"):
         return None
-    flag = DIALECTS[reading.table.engine].requests
+    flag = dialect(reading.table.engine).requests
     value = str(max(1, reading.budget // (2 * (1 + reading.draft_tokens))) * reading.parallelism.dp)
     return Fix(text=f"{flag} {value}, or a larger budget", flag=flag, value=value)
 
@@ -98,7 +98,7 @@ def _whole_pages(found: Evaluation, word: str, facts: Facts) -> Fix | None:
         return None
     size, page = facts["chunk"], facts["page"]
     value = max(page, size // page * page) * (found.reading.parallelism.dp if found.reading is not None else 1)
-    flag = DIALECTS["sglang"].budget
+    flag = dialect("sglang").budget
     return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
 
 
@@ -117,7 +117,7 @@ def _shorter(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     if not tokens or found.reading is None or tokens >= found.reading.max_model_len:
         return None
     value = max(1, tokens // found.reading.parallelism.dp // 1024 * 1024)
-    flag = DIALECTS[found.reading.table.engine].context
+    flag = dialect(found.reading.table.engine).context
     return Fix(text=f"{flag} {value}", flag=flag, value=str(value))
 
 
@@ -126,11 +126,11 @@ def _more_gpus(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     if found.reading is None:
         return None
     parallelism = found.reading.parallelism
-    words = DIALECTS[found.reading.table.engine]
+    words = dialect(found.reading.table.engine)
     if facts.get("activations"):
         value = str(2048 * parallelism.dp)
         return Fix(text=f"{words.budget} {value}", flag=words.budget, value=value)
-    shared = found.reading.table.engine != "vllm"  # attention ranks share the group's GPUs
+    shared = words.ranks_share
     share = facts.get("share", 1.0)
     factor = 2 ** max(1, math.ceil(math.log2(share / (0.8 * found.reading.memory_fraction))))
     tp = parallelism.tp * (parallelism.dp if shared else 1) * factor

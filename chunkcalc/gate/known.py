@@ -9,6 +9,7 @@ from functools import cached_property
 from chunkcalc.answer.inspection import Inspection, inspect_command
 from chunkcalc.catalog.lookup import Found, load_hardware
 from chunkcalc.engines.command import Command, arguments, model_name, read
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.grammar import Arguments
 from chunkcalc.engines.reading import Reading, Target
 from chunkcalc.engines.tables import Table, table
@@ -16,7 +17,7 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.facts import about_model, gpu_of, model_of
 from chunkcalc.gate.settings import Settings
 from chunkcalc.manifests.process import Process
-from chunkcalc.records import Hardware
+from chunkcalc.records import ENGINE_NAMES, Hardware
 
 # What holds on both of these holds on any GPU: the smallest and the largest that engines run on.
 EXTREMES = ("l4", "b300")
@@ -127,7 +128,7 @@ class Known:
     def budget_field(self) -> str:
         """The field that holds the budget or the chunk."""
         engine = self.process.command.engine if self.process.command is not None else ""
-        return {"sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}.get(engine, "max_num_batched_tokens")
+        return dialect(engine or ENGINE_NAMES[0]).budget.lstrip("-").replace("-", "_")
 
     def names(self) -> Mapping[str, str]:
         """The deployment in words, for messages."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from chunkcalc.engines.command import Command
+from chunkcalc.engines.dialects import NODES, ROLE
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.boxes import Box
 from chunkcalc.manifests.configs import Configs
@@ -91,7 +92,7 @@ def _ray_gpus(scope: Scope) -> int | None:
 
 
 def _nodes(launch: Launch) -> int:
-    match = re.search(r"--nnodes[= ](\d{1,4})\b", " ".join(launch.command.words))
+    match = re.search(rf"{NODES}[= ](\d{{1,4}})\b", " ".join(launch.command.words))
     return int(match[1]) if match else 1
 
 
@@ -146,7 +147,7 @@ def flagged_role(command: Command) -> str:
     """
     given = [f"--{key} {value}" for held in command.files.values() for key, value in held.items()]
     text = " ".join([*command.words, *given])
-    match = re.search(r"--disaggregation[-_]mode[= ](prefill|decode)", text)
+    match = re.search(rf"{ROLE.replace('-m', '[-_]m')}[= ](prefill|decode)", text)
     if match:
         return match[1]
     roles = set(re.findall(r"kv_(producer|consumer)\b", text))

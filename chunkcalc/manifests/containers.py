@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from chunkcalc.engines.command import Command, engine_of, version_of_image
+from chunkcalc.engines.dialects import dialect, named
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box, Placed
@@ -17,9 +18,12 @@ from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.shell import Script, run_dry
+from chunkcalc.records import ENGINE_NAMES
 
 DEEPEST = 4  # shells inside shells
-_PROGRAMS = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "trtllm": ("trtllm-serve",)}
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    name: (dialect(name).programs[0], *dialect(name).serve) for name in ENGINE_NAMES
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,8 @@ class _InWord:
         return Word("", self.word.line + self.word.count("\n", 0, offset), self.word.pointer, self.word.file)
 
 
-_OPTION_FILE = re.compile(r"--(config|extra_llm_api_options|extra-llm-api-options)(?:=(.+))?", re.DOTALL)
+_FILES = "|".join(re.escape(flag).replace("_", "[-_]") for flag in named("option_file"))
+_OPTION_FILE = re.compile(rf"({_FILES})(?:=(.+))?", re.DOTALL)
 
 
 def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any] | None], line: int) -> Launch:
@@ -144,7 +149,7 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any]
             continue
         if match[2] is None and index + 1 < len(words):
             path = str(words[index + 1])
-        elif match[2] is not None and command.engine == "trtllm":
+        elif match[2] is not None and dialect(command.engine).file_overrules:
             path = match[2]
         else:
             continue
@@ -160,7 +165,7 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any]
         name = OVERRIDE.lstrip("-")
         files[name] = override
         place = next(iter(override))
-        more = (placed("--extra_llm_api_options", place), placed(name, place))
+        more = (placed(dialect(command.engine).option_file, place), placed(name, place))
         command = command._replace(words=(*command.words, *more))
     known = {path: held for path, held in files.items() if held is not None}
     version = version_of_image(box.image) if engine_of(box.image) == command.engine else ""
@@ -173,7 +178,7 @@ OVERRIDE = "--override-engine-args"
 def _override(command: Command) -> tuple[Command, dict[str, Any]]:
     """Dynamo's JSON that is put over TensorRT-LLM's options, taken off the command line."""
     words = list(command.words)
-    if command.engine != "trtllm" or OVERRIDE not in words[:-1]:
+    if not dialect(command.engine).file_overrules or OVERRIDE not in words[:-1]:
         return command, {}
     index = words.index(OVERRIDE)
     source = words[index + 1]

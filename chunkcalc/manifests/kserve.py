@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.boxes import box_of, image_of
 from chunkcalc.manifests.configs import Configs
@@ -15,6 +16,7 @@ from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Role
 from chunkcalc.manifests.scope import Scope
 
+VLLM = dialect("vllm")
 KSERVE_OWN = {"model_name", "model_dir", "backend", "task", "disable_log_requests", "disable_log_stats"}
 
 
@@ -59,7 +61,7 @@ def _kserve_words(words: list[Word]) -> list[Word]:
         if key == "model_id" and equals:
             out = [each.at(value), *out]
         else:
-            out.append(each.at("--max-model-len" + equals + value) if key == "max_length" else each)
+            out.append(each.at(VLLM.context + equals + value) if key == "max_length" else each)
     return out
 
 
@@ -90,8 +92,7 @@ def _llm_section(scope: Scope, spec: Node, section: Node, role: Role, configs: C
     chain = [*scope.chain, ("spec", spec)] + ([("prefill", section)] if section is not spec else [])
     chain += [("template", template)] if template is not None else []
     inner = Scope((*chain, ("containers", main)) if main is not None else tuple(chain))
-    parallel = {"tensor": "--tensor-parallel-size", "pipeline": "--pipeline-parallel-size",
-                "data": "--data-parallel-size", "expert": "--enable-expert-parallel"}  # fmt: skip
+    parallel = {"tensor": VLLM.tensor, "pipeline": VLLM.pipeline, "data": VLLM.ranks, "expert": VLLM.experts}
     words = flags(section.get("parallelism"), parallel)
     nodes = 1
     if section.get("worker") is not None:

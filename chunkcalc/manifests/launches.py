@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, Command, engine_of, locate, version_of_image
+from chunkcalc.engines.dialects import ROLE, SERVED_NAME, dialect
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.decisive import decisive, takes_value
@@ -33,19 +34,20 @@ DYNAMO_FLAGS = {
     "--multimodal-encode-worker": 0, "--multimodal-processor": 0, "--namespace": 1, "--discovery-backend": 1,
     "--use-sglang-tokenizer": 0, "--sglang-tokenizer": 0, "--route-to-encoder": 0, "--enable-multimodal": 0,
 }  # fmt: skip
-DYNAMO_MODES = frozenset(("dynamo.vllm", "dynamo.trtllm"))  # whose --disaggregation-mode is Dynamo's own
+DYNAMO_MODES = frozenset(("dynamo.vllm", "dynamo.trtllm"))  # whose role is Dynamo's own
+TRTLLM = dialect("trtllm")
 TRTLLM_NAMES = {
-    "--extra-engine-args": "--extra_llm_api_options", "--tensor-parallel-size": "--tp_size",
-    "--pipeline-parallel-size": "--pp_size", "--expert-parallel-size": "--ep_size",
-    "--max-num-tokens": "--max_num_tokens", "--max-batch-size": "--max_batch_size", "--max-seq-len": "--max_seq_len",
-    "--free-gpu-memory-fraction": "--kv_cache_free_gpu_memory_fraction",
+    "--extra-engine-args": TRTLLM.option_file, dialect("vllm").tensor: TRTLLM.tensor,
+    dialect("vllm").pipeline: TRTLLM.pipeline, "--expert-parallel-size": TRTLLM.experts,
+    **{flag.replace("_", "-"): flag for flag in (TRTLLM.budget, TRTLLM.requests, TRTLLM.context)},
+    "--free-gpu-memory-fraction": f"--{TRTLLM.fraction}",
 }  # fmt: skip
 _FLAGGED = {
-    "sglang": re.compile(r"--(chunked-prefill-size|mem-fraction-static|model-path|context-length|tp-size)\b"),
-    "vllm": re.compile(r"--(max[-_]num[-_]batched[-_]tokens|max[-_]model[-_]len|gpu[-_]memory[-_]utilization|"
-                       r"max[-_]num[-_]seqs|tensor[-_]parallel[-_]size)\b"),
-    "trtllm": re.compile(r"--(extra_llm_api_options|max_num_tokens|max_batch_size)\b"),
-}  # fmt: skip
+    engine: re.compile(
+        rf"--({'|'.join(dialect(engine).own_flags)})\b".replace("-", "[-_]" if dialect(engine).alike else "-")
+    )
+    for engine in ("sglang", "vllm", "trtllm")
+}
 
 
 def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "") -> Command | None:
@@ -148,15 +150,15 @@ def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         own = DYNAMO_FLAGS.get(flag)
-        if own is None and flag == "--served-model-name" and engine == "trtllm":
+        if own is None and flag == SERVED_NAME and engine == "trtllm":
             own = 1
-        if own is None and flag == "--disaggregation-mode" and words[index] in DYNAMO_MODES:
+        if own is None and flag == ROLE and words[index] in DYNAMO_MODES:
             own = 1
         if own is not None:
             if own and not equals and rest:
                 rest.pop(0)
             continue
-        if engine == "trtllm" and flag in ("--model", "--model-path"):
+        if engine == "trtllm" and flag in dialect("sglang").model:
             model = word.at(value) if equals else rest.pop(0) if rest else None
             out = [model, *out] if model is not None else out
             continue

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Word
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.configs import Configs
@@ -14,6 +15,8 @@ from chunkcalc.manifests.drafts import Draft, serving
 from chunkcalc.manifests.fields import count, flags, listed, model_of, word
 from chunkcalc.manifests.nodes import Node, documents
 from chunkcalc.manifests.scope import Scope
+
+VLLM = dialect("vllm")
 
 
 def kubeai(scope: Scope, configs: Configs) -> Iterator[Draft]:
@@ -52,10 +55,11 @@ def _kubeai_model(scope: Scope, configs: Configs) -> Iterator[Draft]:
     models = model_of(url)
     args = [*models[:1], *listed(node.items("args"))]
     box = serving(args, scope, configs, node.string("image"))
-    if engine == "sglang":
-        place = Word("", node.line, node.pointer)
-        words = [place.at("--model-path"), *models[:1]] if models else []
-        box = replace(box, command=(place.at("sglang"), place.at("serve")), args=(*words, *listed(node.items("args"))))
+    if engine not in ("vllm", ""):
+        place, own = Word("", node.line, node.pointer), dialect(engine)
+        words = [place.at(own.model[0]), *models[:1]] if models else []
+        start = tuple(place.at(part) for part in (own.programs[0], *own.serve))
+        box = replace(box, command=start, args=(*words, *listed(node.items("args"))))
     yield Draft(box=box, scope=scope, model=tuple(models), gpu=gpu, gpus=gpus, disabled=disabled)
 
 
@@ -91,8 +95,8 @@ def kaito(scope: Scope, configs: Configs) -> Iterator[Draft]:
     devices = _devices(machine)
     nodes = count(node.get("resource", "count")) or 1
     if machine is not None and devices and devices * nodes > 1:  # Kaito spreads a model over all it asked for
-        words = [machine.at(f"--tensor-parallel-size={devices}")] * (devices > 1) + words
-        words = [machine.at(f"--pipeline-parallel-size={nodes}")] * (nodes > 1) + words
+        words = [machine.at(f"{VLLM.tensor}={devices}")] * (devices > 1) + words
+        words = [machine.at(f"{VLLM.pipeline}={nodes}")] * (nodes > 1) + words
     gpu = (machine,) if machine is not None else ()
     box = serving([*named, *words], inner, configs)
     gpus = devices * nodes if devices else None

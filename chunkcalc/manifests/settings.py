@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from chunkcalc.engines.command import Command
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.configs import plain_options
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Role
 
 # A file with one of these and nothing of another kind of file is the engine's own.
-_STRONG = {
-    "vllm": {"max-num-batched-tokens", "max-num-seqs", "max-model-len", "gpu-memory-utilization"},
-    "sglang": {"chunked-prefill-size", "mem-fraction-static", "max-running-requests", "model-path"},
-}
+_STRONG = {name: set(dialect(name).own_flags) - {dialect(name).tensor.lstrip("-")} for name in ("vllm", "sglang")}
+_OPTION_FILE = dialect("trtllm").option_file
 _TRTLLM = {"max_num_tokens", "kv_cache_config", "cuda_graph_config", "enable_chunked_prefill", "max_batch_size",
            "enable_attention_dp", "trust_remote_code_trtllm"}  # fmt: skip
 _SERVERS: dict[str, Role] = {"context_servers": "prefill", "generation_servers": "decode"}
@@ -56,7 +55,7 @@ def of_document(root: Node) -> Iterator[Settings]:
     name = f"{engine}.yaml"
     if engine == "trtllm":
         model = _model(root)
-        words = (*model, Word("--extra_llm_api_options", root.line), Word(name, root.line))
+        words = (*model, Word(_OPTION_FILE, root.line), Word(name, root.line))
         own = {key: value for key, value in options.items() if key not in ("model", "backend", "hostname", "port")}
         yield Settings(Command(engine, words, {}, True, "", {name: own}), root, model)
     else:
@@ -92,5 +91,5 @@ def _servers(root: Node) -> Iterator[Settings]:
         merged = {**shared, **plain_options(node)}
         own = {key: value for key, value in merged.items() if key not in _OWN and key != "model"}
         model = _model(node) or _model(root)
-        words = (*model, Word("--extra_llm_api_options", node.line), Word(section, node.line))
+        words = (*model, Word(_OPTION_FILE, node.line), Word(section, node.line))
         yield Settings(Command("trtllm", words, {}, True, "", {section: own}), node, model, role)

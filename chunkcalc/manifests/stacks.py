@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.boxes import box_of, image_of, words_of
 from chunkcalc.manifests.configs import Configs
@@ -14,12 +16,9 @@ from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Role
 from chunkcalc.manifests.scope import Scope
 
-STACK = {
-    "maxModelLen": "--max-model-len", "dtype": "--dtype", "tensorParallelSize": "--tensor-parallel-size",
-    "maxNumSeqs": "--max-num-seqs", "gpuMemoryUtilization": "--gpu-memory-utilization",
-    "pipelineParallelSize": "--pipeline-parallel-size", "enableChunkedPrefill": "--enable-chunked-prefill",
-    "enablePrefixCaching": "--enable-prefix-caching",
-}  # fmt: skip
+VLLM = dialect("vllm")
+# The stack's names are those of the flags in camel case.
+STACK = {re.sub("-([a-z])", lambda match: match[1].upper(), flag): f"--{flag}" for flag in VLLM.stack}
 
 
 def model_spec(scope: Scope, configs: Configs) -> Iterator[Draft]:
@@ -115,9 +114,9 @@ def _modelservice_container(
     command = container.string("modelCommand") or "custom"
     if command != "custom":
         at = word(section.get("parallelism", "tensor")) or place
-        given = [at.at(f"--tensor-parallel-size={tensor}")] if tensor > 1 else []
+        given = [at.at(f"{VLLM.tensor}={tensor}")] if tensor > 1 else []
         at = word(section.get("parallelism", "data")) or word(section.get("parallelism", "dataLocal")) or place
-        given += [at.at(f"--data-parallel-size={data}")] if data > 1 else []
+        given += [at.at(f"{VLLM.ranks}={data}")] if data > 1 else []
         box = replace(box, command=tuple(place.at(part) for part in SERVE), args=(*models[:1], *given, *box.args))
     elif box.command is not None:
         box = replace(box, args=words_of(container.get("args"), box.variables), variables=box.variables)

@@ -8,6 +8,7 @@ from chunkcalc.frozen import dataclass
 from chunkcalc.records import KvFormat
 from chunkcalc.traffic.arrivals import Request
 
+PLUG_INS = ("atom",)  # engines whose kernels run inside others
 Kind = Literal["serving", "steps", "traces", "vllm", "sglang", "guidellm", "aiperf", "genai-perf"]
 
 
@@ -80,6 +81,17 @@ class Run:
     prefix_cache: bool | None = None
     date: str = ""
     note: str = ""
+
+    @property
+    def kernels(self) -> str:
+        """The engine whose kernels ran as a plug-in of another: ATOM's are named in the other's version; else empty."""
+        other = next((name for name in PLUG_INS if name in self.engine_version.lower()), "")
+        return "" if other == self.engine else other
+
+    @property
+    def server(self) -> str:
+        """The engine, and whose kernels it ran where they were not its own."""
+        return f"{self.engine} with {self.kernels} kernels" if self.kernels else self.engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

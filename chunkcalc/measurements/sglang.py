@@ -63,7 +63,7 @@ def _server(server: Document) -> dict[str, object]:
     tp = count(server.get("tp_size"), "tp_size", 1, MOST_GPUS)
     dp = count(server.get("dp_size"), "dp_size", 1, MOST_GPUS) or 1
     if dp > 1 and not switch(server.get("enable_dp_attention"), "enable_dp_attention"):
-        raise UnreadableError(f"{dp} replicas answered (--dp-size without --enable-dp-attention)")
+        raise UnreadableError(f"{dp} replicas answered (data parallelism without attention ranks)")
     if tp is not None and tp % dp:
         raise UnreadableError(f"tp_size {tp} is no multiple of dp_size {dp}")
     chunk = number(server.get("chunked_prefill_size"), "chunked_prefill_size", -1, MOST_TOKENS)

@@ -45,6 +45,8 @@ def text(found: Score, names: Sequence[str] = ()) -> str:
             _cells("TPOT against medians", found.medians_tpot),
             _cells("TTFT against medians", found.medians_ttft),
         ]
+    for name, (tpot, ttft) in found.plug_ins.items():
+        cells += [_cells(f"TPOT, {name}", tpot), _cells(f"TTFT, {name}", ttft)]
     rows.append(table(HEAD, [each for each in cells if each]))
     rows += _by_group(found)
     rows += _reasons("left out of the errors", Counter(f"{each.reason} ({each.of})" for each in found.excluded))
@@ -161,6 +163,7 @@ def json(found: Score) -> dict[str, Any]:
             {"key": dict(each.key), "tpot": asdict(each.tpot), "ttft": asdict(each.ttft)} for each in found.groups
         ],
         "medians": {"tpot": asdict(found.medians_tpot), "ttft": asdict(found.medians_ttft)},
+        "plug_ins": {name: {"tpot": asdict(t), "ttft": asdict(f)} for name, (t, f) in found.plug_ins.items()},
         "below_floor": [each.served.run.row for each in found.predictions if each.below_floor],
         "predictions": [
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from chunkcalc.frozen import dataclass
@@ -70,6 +71,7 @@ class Score:
     tpot, ttft : errors of the rows that count
     every_tpot, every_ttft : errors with nothing left out
     medians_tpot, medians_ttft : predicted means against published medians, where no mean was
+    plug_ins : errors by engine and kernels, where those are another engine's; not counted in the others
     step : errors of single steps, where the file holds those
     excluded, skipped : rows left out of the errors; rows that could not be predicted
     groups : errors by columns
@@ -85,6 +87,7 @@ class Score:
     every_ttft: Summary
     medians_tpot: Summary = NONE
     medians_ttft: Summary = NONE
+    plug_ins: Mapping[str, tuple[Summary, Summary]] = field(default_factory=dict)
     step: Summary = NONE
     excluded: tuple[Exclusion, ...] = ()
     skipped: tuple[Skipped, ...] = ()

@@ -76,12 +76,16 @@ def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, ser
         reason = skipped[0].reason if skipped else "it holds no rows"
         raise ChunkcalcError(f"no row could be predicted: {reason}", "", READ)
     rows = {each.served.run.row for each in found}
+    own = [each for each in found if not each.served.run.kernels]
+    others = sorted({each.served.run.server for each in found if each.served.run.kernels})
+    plug_ins = {name: [each for each in found if each.served.run.server == name] for name in others}
     medians = [each for each in found if each.served.run.tpot is None and each.served.run.ttft is None]
     return Score(
         kind=measurements.kind, rows=len(measurements.runs) + len(measurements.skipped),
         scored=sum(bool(each.of) for each in found),
-        tpot=_of(found, "tpot"), ttft=_of(found, "ttft"),
-        every_tpot=_every(found, "tpot"), every_ttft=_every(found, "ttft"),
+        tpot=_of(own, "tpot"), ttft=_of(own, "ttft"),
+        every_tpot=_every(own, "tpot"), every_ttft=_every(own, "ttft"),
+        plug_ins={name: (_of(each, "tpot"), _of(each, "ttft")) for name, each in plug_ins.items()},
         medians_tpot=_against(medians, "tpot"), medians_ttft=_against(medians, "ttft"),
         excluded=tuple(each for each in sorted(left.values()) if each.row in rows),
         skipped=tuple(sorted(skipped)), groups=_groups(found, by), predictions=tuple(found),
@@ -107,8 +111,9 @@ def _groups(found: Sequence[Scored], by: Sequence[str]) -> tuple[Group, ...]:
     if not by:
         return ()
     held: dict[tuple[Any, ...], list[Scored]] = {}
+    columns = ["server" if name == "engine" else name for name in by]
     for each in found:
-        held.setdefault(tuple(getattr(each.served.run, name) for name in by), []).append(each)
+        held.setdefault(tuple(getattr(each.served.run, name) for name in columns), []).append(each)
     order = sorted(held, key=lambda key: tuple((value is None, str(value)) for value in key))
     return tuple(
         Group(key=dict(zip(by, key, strict=True)), tpot=_of(held[key], "tpot"), ttft=_of(held[key], "ttft"))

@@ -10,12 +10,12 @@ from typing import Any
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.catalog.lookup import load_hardware, load_model
-from chunkcalc.engines import ENGINES
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.measurements import Run
-from chunkcalc.records import Deployment, Workload
+from chunkcalc.records import ENGINE_NAMES, Deployment, Workload
 from chunkcalc.scoring.server_flags import Launch, launch_for, poll_for
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.closed_loop import Bench, Closed, closed_loop
@@ -24,8 +24,6 @@ from chunkcalc.traffic.lengths import parts
 from chunkcalc.work.counts import gpu_weight_bytes
 
 # Which table of defaults holds the tokens of a step, and the largest batch.
-BUDGETS = {"vllm": "max_num_batched_tokens", "sglang": "chunked_prefill_size", "trtllm": "max_num_tokens"}
-BATCHES = {"vllm": "max_num_seqs", "trtllm": "max_batch_size"}
 FALLBACK_BUDGET = 8192
 PUBLIC = "inferencex"  # whose servers' launch scripts are known
 PROFILED = "inferencex-profiling"  # a rerun with settings of its own
@@ -108,8 +106,9 @@ class Servers:
         ------
         ChunkcalcError : an unknown name, a format that is not modelled, an open loop
         """
-        if run.engine not in ENGINES:
-            raise ChunkcalcError(f"engine '{run.engine}' is not modelled", "engine", f"one of {', '.join(ENGINES)}")
+        if run.engine not in ENGINE_NAMES:
+            hint = f"one of {', '.join(ENGINE_NAMES)}"
+            raise ChunkcalcError(f"engine '{run.engine}' is not modelled", "engine", hint)
         if run.concurrency is None and run.rate is None:
             raise ChunkcalcError("neither users nor a rate of arrivals", "concurrency", "add one of the columns")
         if run.spec:
@@ -145,7 +144,7 @@ class Servers:
             run.engine, model, gpu, run.weights or "", run.tp, run.ep, run.dp, concurrency,
             run.prompt_tokens, run.output_tokens, run.engine_version or None, run.date or None, bool(run.spec),
         )  # fmt: skip
-        poll = poll_for(model, gpu, run.weights or "", concurrency) if run.engine == "sglang" else 1
+        poll = poll_for(model, gpu, run.weights or "", concurrency) if dialect(run.engine).polls else 1
         return found, poll
 
     def _timer(self, run: Run, kv: str | None, poll: int) -> StepTimer:
@@ -167,17 +166,21 @@ class Servers:
     def _limits(self, run: Run, launch: Launch, deployment: Deployment) -> tuple[float, float | None]:
         """Tokens of a step on a rank, and the largest batch of a rank."""
         engine, hardware = deployment.engine, deployment.hardware
-        found = table(engine.name, engine.version)
-        default = found.default(BUDGETS[engine.name], hardware)
+        found, words = table(engine.name, engine.version), dialect(engine.name)
+        default = found.default(_field(words.budget), hardware)
         stated = run.budget or launch.budget or (default.value if default else None)
         budget = float(stated) if isinstance(stated, (int, float)) and stated > 0 else float(FALLBACK_BUDGET)
-        if engine.name == "sglang":
+        if not words.budget_per_rank:
             budget /= deployment.parallelism.dp  # its chunk is divided over the attention ranks
         most = run.max_num_seqs or launch.max_num_seqs
-        if most is None and engine.name in BATCHES:
-            default = found.default(BATCHES[engine.name], hardware)
+        if most is None:
+            default = found.default(_field(words.requests), hardware)
             most = default.value if default and isinstance(default.value, int) else None
         return budget, most
+
+
+def _field(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
 
 
 def answers(run: Run) -> tuple[float, ...]:

@@ -50,7 +50,7 @@ class Shape(NamedTuple):
     most: int
 
 
-# Decode steps between two looks of SGLang for new requests (--scheduler-recv-interval), below 16 requests in
+# Decode steps between two looks of SGLang for new requests (scheduler_recv_interval), below 16 requests in
 # flight and from there on: launch scripts of SemiAnalysisAI/InferenceX, read in August 2026. The first that fits.
 _POLLS: tuple[tuple[str, str, str, int, int], ...] = (  # model, architecture, weights, below, from
     ("deepseek-v3", "blackwell", "", 10, 30),

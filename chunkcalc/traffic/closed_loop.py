@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc import ops
 from chunkcalc.engines.capacity import capacity
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Engine, Workload
 from chunkcalc.time.prefill import Prefill
@@ -293,7 +294,7 @@ def lock_step(deployment: Deployment) -> bool:
     deployment : the replica
     """
     experts = any(group.ffn.kind == "moe" for group in deployment.model.layers)
-    return deployment.parallelism.dp > 1 and experts and deployment.engine.name != "trtllm"
+    return deployment.parallelism.dp > 1 and experts and not dialect(deployment.engine.name).balanced_ranks
 
 
 def _places(deployment: Deployment, bench: Bench) -> float:

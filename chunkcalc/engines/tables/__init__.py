@@ -129,7 +129,7 @@ def table(engine: str, version: str | None = None, option: str = "--engine-versi
 
     Parameters
     ----------
-    engine : `vllm`, `sglang` or `trtllm`
+    engine : its name
     version : None for the newest that was read; one in between is read as the last one before it
     option : where it was given, for the error
 
@@ -145,6 +145,18 @@ def table(engine: str, version: str | None = None, option: str = "--engine-versi
     wanted = order(re.split(r"[+]|\.?(?:post|rc|dev)", version)[0])
     older = [each for each in known if order(each) <= wanted]
     return Table(engine, version.removeprefix("v"), older[-1] if older else known[0])
+
+
+def section(engine: str, name: str) -> Mapping[str, Any]:
+    """A section of an engine's table.
+
+    Parameters
+    ----------
+    engine : its name
+    name : of the section
+    """
+    found: Mapping[str, Any] = _defaults(engine)[name]
+    return found
 
 
 @cache
