@@ -114,13 +114,14 @@ def undocumented(item: ast.FunctionDef) -> list[str]:
     return sorted(set(arguments) - {"self", "cls"} - {word for line in named for word in line.split(", ")})
 
 
-# `ops` and what it asks of `compiled` are exempt: bare numbers x and y, and one line each.
-BARE = ("ops.py", "compiled.py")
+# Folders of formulas and of the public face name every argument, with its unit; elsewhere a sentence does.
+NAMED = ("work", "time", "textbook", "traffic", "api")
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("cli/") and name not in BARE])
-def test_public_functions_document_every_argument(name):
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("cli/")])
+def test_public_functions_are_documented(name):
     for node in ast.parse((ROOT / name).read_text()).body:
         for item in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
-                assert not undocumented(item), item.name
+                assert ast.get_docstring(item) or item.name.startswith("__"), item.name
+                assert folder(name) not in NAMED or not undocumented(item), item.name

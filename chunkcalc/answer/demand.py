@@ -73,14 +73,7 @@ class Settled:
 
 
 class Demand:
-    """The traffic of a question.
-
-    Parameters
-    ----------
-    case : with a rate or a concurrency
-    timer : of its deployment
-    thorough : say how much more, or how much less, would hold
-    """
+    """The traffic of a question."""
 
     def __init__(self, case: Case, timer: StepTimer, *, thorough: bool = True) -> None:
         self.thorough = thorough
@@ -199,14 +192,7 @@ class Demand:
         return self._under(budget, flow, 1.0 if self.users else flow.rate)
 
     def answer(self, settled: Settled, verdict: Verdict, *, steady: bool = True) -> tuple[Outlook, Verdict, Load]:
-        """What `settle` returns for a setting.
-
-        Parameters
-        ----------
-        settled : the setting
-        verdict : on it
-        steady : the asked load has a steady state
-        """
+        """What `settle` returns for a setting."""
         load = Load(
             rate=self.rate, users=self.users, percentile=self.percentile, flow=settled.flow, steady=steady,
             shown=settled.load, highest=self.highest(settled.budget) if self.thorough else None,
@@ -216,13 +202,7 @@ class Demand:
         return settled.view, verdict, load
 
     def reasons(self, settled: Settled | None, most: Settled) -> tuple[str, ...]:
-        """Why a load is too much, and how many replicas carry it.
-
-        Parameters
-        ----------
-        settled : under the load; None where it has no steady state
-        most : the setting that carries most within the limits
-        """
+        """Why a load is too much, and how many replicas carry it."""
         out, slo, highest = [], self.slo, self.highest(most.budget)
         unit = " requests/s" if self.users is None else " users"
         if settled is None:
@@ -264,13 +244,7 @@ class Demand:
 
 
 def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
-    """The view, the verdict and the load of a question with a rate or users.
-
-    Parameters
-    ----------
-    case : the case
-    timer : of its deployment
-    """
+    """The view, the verdict and the load of a question with a rate or users."""
     demand = Demand(case, timer)
     given = demand.given()
     settled = demand.best() if given is None else demand.at(given)
@@ -300,13 +274,7 @@ def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
 
 
 def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | None:
-    """What `settle` returns where the limits hold, without how much more would; None where they do not.
-
-    Parameters
-    ----------
-    case : the case
-    timer : of its deployment
-    """
+    """What `settle` returns where the limits hold, without how much more would; None where they do not."""
     if _beyond_bands(outlook(case.deployment, replace(case.workload, batch=1), case.slo, timer)):
         return None
     demand = Demand(case, timer, thorough=False)

@@ -86,13 +86,7 @@ def exposed_transfer(transfer: float, prefill: float, layers: int) -> float:
 
 
 def alone(view: Outlook, service: Service) -> Service:
-    """The same service with nothing decoding beside the prompt.
-
-    Parameters
-    ----------
-    view : the deployment
-    service : the reading
-    """
+    """The same service with nothing decoding beside the prompt."""
     return Service(
         service.step, replace(view.workload, batch=0), view.deployment.parallelism, mixed=service.mixed,
         accepted=service.accepted, request_overhead=service.request_overhead,
@@ -100,13 +94,7 @@ def alone(view: Outlook, service: Service) -> Service:
 
 
 def decode_certificate(service: Service, slo: Slo) -> bool:
-    """Whether the decodes alone, without any prompt, already miss their limit.
-
-    Parameters
-    ----------
-    service : the reading
-    slo : limits
-    """
+    """Whether the decodes alone, without any prompt, already miss their limit."""
     late = slo.tpot is not None and service.decode_step / service.accepted > slo.tpot
     return late or (slo.itl is not None and service.decode_step > slo.itl)
 
@@ -154,12 +142,7 @@ def prefill_rate(D: float, W: float) -> float:
 
 
 def disaggregate(view: Outlook) -> Disaggregation | None:
-    """The pools that meet both limits; None where one of the units misses its own.
-
-    Parameters
-    ----------
-    view : the deployment
-    """
+    """The pools that meet both limits; None where one of the units misses its own."""
     service, slo, workload = view.expected, view.slo, view.workload
     transfer = transfer_time(view.deployment, workload.prompt, service.prefill.cached)
     if not service.b or decode_certificate(service, slo) or prefill_certificate(view, service, slo, transfer):
@@ -218,11 +201,5 @@ def _ratio(prefills: float, decodes: float) -> tuple[int, int] | None:
 
 
 def outlook_for(view: Outlook, **changes: object) -> Outlook:
-    """The same workload and limits on a changed deployment.
-
-    Parameters
-    ----------
-    view : the deployment
-    changes : fields of the Deployment to replace
-    """
+    """The same workload and limits on a changed deployment."""
     return outlook(replace(view.deployment, **changes), view.workload, view.slo)  # type: ignore[arg-type]

@@ -85,14 +85,6 @@ def inspect_command(
 ) -> Inspection:  # fmt: skip
     """Read a command line that is taken apart already.
 
-    Parameters
-    ----------
-    command : engine and arguments
-    found : the engine at its version
-    model, hardware : what it runs and on what
-    entry : `server`, or `offline` for the Python class
-    given : the arguments, where they are parsed already
-
     Raises
     ------
     ChunkcalcError : an option file that cannot be read

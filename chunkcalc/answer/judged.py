@@ -99,12 +99,7 @@ class Outlook:
         return max(self._band.tpot, self._band.gap)
 
     def band(self, limit: str) -> float:
-        """Half-width of the error of what a latency limit judges, as a fraction [1].
-
-        Parameters
-        ----------
-        limit : ttft, tpot or itl
-        """
+        """Half-width of the error of what a latency limit judges, as a fraction [1]."""
         tpot, ttft = self.bands
         return {"ttft": ttft, "tpot": tpot, "itl": self.gap_band}[limit]
 
@@ -154,12 +149,7 @@ class Outlook:
         return ops.where(pool > 0, needed / ops.maximum(pool, 1.0), math.inf)
 
     def rules(self, service: Service) -> list[Limit]:
-        """What must hold whatever the latency limits are: memory and a steady state.
-
-        Parameters
-        ----------
-        service : the reading
-        """
+        """What must hold whatever the latency limits are: memory and a steady state."""
         return [
             self.memory_rule(),
             Limit("utilisation", self.slo.max_utilisation, service.utilisation_bounds),
@@ -174,13 +164,7 @@ class Outlook:
         )
 
     def latency_limits(self, service: Service, *, margin: bool = False) -> list[Limit]:
-        """The latency limits, tightened by their error bands where a margin is wanted.
-
-        Parameters
-        ----------
-        service : the reading
-        margin : keep the error band to spare
-        """
+        """The latency limits, tightened by their error bands where a margin is wanted."""
         slo, out = self.slo, []
 
         def tightened(name: str, limit: float) -> float:

@@ -98,21 +98,12 @@ _NUMBERS: dict[str, tuple[float, float, bool]] = {
 
 
 def option(field: str) -> str:
-    """The command line's name of a field.
-
-    Parameters
-    ----------
-    field : the field
-    """
+    """The command line's name of a field."""
     return OPTIONS.get(field, "--" + field.replace("_", "-"))
 
 
 def check(question: Question) -> None:
     """Refuse values out of range and values that contradict each other.
-
-    Parameters
-    ----------
-    question : as asked
 
     Raises
     ------

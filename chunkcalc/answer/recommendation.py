@@ -31,10 +31,6 @@ def recommend(view: Outlook) -> Recommended | None:
     First those that keep every limit with its error band to spare, then those that keep every
     limit; in each, aligned budgets before others. Where none keeps every limit, the largest
     headroom among those that keep the rules, then among those that fit.
-
-    Parameters
-    ----------
-    view : the deployment
     """
     grids = (view.aligned, view.grid(FINE_ALIGNMENT), range(1, view.longest_chunk + 1))
     for margin in (True, False):
@@ -58,11 +54,6 @@ def recommend(view: Outlook) -> Recommended | None:
 
 def aligned_best(view: Outlook, *, margin: bool) -> int | None:
     """The best chunk with an aligned budget that keeps every limit and rule.
-
-    Parameters
-    ----------
-    view : the deployment
-    margin : keep the error bands to spare
 
     Returns
     -------

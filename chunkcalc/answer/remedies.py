@@ -227,12 +227,7 @@ def _faster(found: Answer) -> list[str]:
 
 
 def describe(remedy: Remedy) -> str:
-    """A remedy in one line.
-
-    Parameters
-    ----------
-    remedy : the remedy
-    """
+    """A remedy in one line."""
     window = (
         "" if remedy.window is None else f", window {format_count(remedy.window[0])}-{format_count(remedy.window[1])}"
     )

@@ -170,12 +170,7 @@ def _together(runs: Sequence[Replay], scheduler: Scheduler) -> Simulation:
 
 
 def summary(values: Mapping[float, int]) -> dict[str, float] | None:
-    """Mean and percentiles of values that occur so often; None without any.
-
-    Parameters
-    ----------
-    values : value -> how often
-    """
+    """Mean and percentiles of values that occur so often; None without any."""
     total = sum(values.values())
     if not total:
         return None

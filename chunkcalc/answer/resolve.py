@@ -54,10 +54,6 @@ class Case:
 def resolve(question: Question) -> Case:
     """Check a question and look its names up.
 
-    Parameters
-    ----------
-    question : as asked
-
     Returns
     -------
     the case

@@ -61,12 +61,7 @@ def answer(
 
 
 def holding_answer(question: Question) -> Answer | None:
-    """The answer of a question whose limits hold; None where they do not, which takes less time to say.
-
-    Parameters
-    ----------
-    question : what is asked
-    """
+    """The answer of a question whose limits hold; None where they do not, which takes less time to say."""
     case = resolve(question)
     timer, load, given = timer_for(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
     if case.loaded:
@@ -97,11 +92,6 @@ def largest_batch(case: Case, timer: StepTimer) -> int:
     is a bisection. With the bands to spare, a slightly smaller batch that has an aligned budget is
     preferred where there is one.
 
-    Parameters
-    ----------
-    case : the case
-    timer : of its deployment
-
     Returns
     -------
     requests of the whole replica [token]
@@ -125,10 +115,6 @@ def knee(deployment: Deployment) -> float | None:
 
     (eta / beta) * (P / B) * (bytes per weight) / 2, times E/k for routed experts; independent of
     the model's size.
-
-    Parameters
-    ----------
-    deployment : the replica
 
     Returns
     -------

@@ -136,13 +136,7 @@ def _retune_by_setting(view: Outlook, chunk: int, failing: tuple[str, ...], sett
 
 
 def certificates(view: Outlook, service: Service) -> list[str]:
-    """Sentences that say why no chunk can work; empty when none does.
-
-    Parameters
-    ----------
-    view : the deployment
-    service : the reading
-    """
+    """Sentences that say why no chunk can work; empty when none does."""
     out, slo, batch = [], view.slo, view.workload.batch
     decodes = f"{batch} decodes alone take" if batch != 1 else "1 decode alone takes"
     per_token = service.decode_step / service.accepted
@@ -157,10 +151,6 @@ def certificates(view: Outlook, service: Service) -> list[str]:
 
 def other_setting(view: Outlook) -> Setting | None:
     """What an engine that runs prompts first could set instead, if that keeps every limit.
-
-    Parameters
-    ----------
-    view : the deployment
 
     Returns
     -------

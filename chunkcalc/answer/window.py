@@ -25,13 +25,7 @@ class Window:
 
 
 def window(view: Outlook, limits: Sequence[Limit]) -> Window:
-    """The smallest and the largest chunk that keep every limit, and what binds them.
-
-    Parameters
-    ----------
-    view : the deployment
-    limits : what must hold
-    """
+    """The smallest and the largest chunk that keep every limit, and what binds them."""
     low = first(limits, 1, view.longest_chunk)
     if low is None:
         return Window(chunk_min=None, chunk_max=None, binding_min=None, binding_max=None, gaps=False)
@@ -51,22 +45,10 @@ def _binding(limits: Sequence[Limit], c: int) -> str:
 
 
 def keeps(view: Outlook, *, margin: bool = False) -> bool:
-    """Whether some chunk keeps every limit and rule.
-
-    Parameters
-    ----------
-    view : the deployment
-    margin : keep the error bands to spare
-    """
+    """Whether some chunk keeps every limit and rule."""
     return last(every_limit(view, margin), 1, view.longest_chunk) is not None
 
 
 def every_limit(view: Outlook, margin: bool = False) -> list[Limit]:
-    """What the expected reading must keep: the latency limits, memory and a steady state.
-
-    Parameters
-    ----------
-    view : the deployment
-    margin : the latency limits with their error band to spare
-    """
+    """What the expected reading must keep: the latency limits, memory and a steady state."""
     return [*view.latency_limits(view.expected, margin=margin), *view.rules(view.expected)]

@@ -29,10 +29,6 @@ def load_model(name: str) -> Found:
     """A model by id, Hugging Face id, alias, quantised or tuned variant, or path to a profile or a
     config.json.
 
-    Parameters
-    ----------
-    name : what the user wrote
-
     Returns
     -------
     the Model, in the weight format that the name says, and how it was found
@@ -65,10 +61,6 @@ def load_model(name: str) -> Found:
 
 def load_hardware(name: str) -> Found:
     """A GPU by id, product label (also of a MIG slice), machine type, alias or path to a profile.
-
-    Parameters
-    ----------
-    name : what the user wrote
 
     Returns
     -------
@@ -115,10 +107,6 @@ def gpus() -> Iterator[Hardware]:
 def named_gpus(text: str) -> list[str]:
     """The GPUs of a list: ids, product labels or files with commas between them, or `all` that are shipped.
 
-    Parameters
-    ----------
-    text : what the user wrote
-
     Raises
     ------
     ChunkcalcError : a name that nothing is known by
@@ -132,12 +120,7 @@ def named_gpus(text: str) -> list[str]:
 
 
 def names(record: Model | Hardware) -> set[str]:
-    """Every normalised name of a record; a Hugging Face id also answers to its last part.
-
-    Parameters
-    ----------
-    record : the model or GPU
-    """
+    """Every normalised name of a record; a Hugging Face id also answers to its last part."""
     aliases = {normal(alias) for alias in record.aliases}
     out = {record.id} | aliases | {alias.rsplit("/", 1)[-1] for alias in aliases}
     more = record.variants if isinstance(record, Model) else record.instances
@@ -155,13 +138,7 @@ def _with_base(data: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def sliced(hardware: Hardware, part: Slice) -> Hardware:
-    """A MIG slice as a device of its own: its share of arithmetic, memory and bandwidth, no link.
-
-    Parameters
-    ----------
-    hardware : the whole GPU
-    part : the slice
-    """
+    """A MIG slice as a device of its own: its share of arithmetic, memory and bandwidth, no link."""
     compute = part.sevenths / 7
     memory = min(1.0, part.gigabytes * 1e9 / hardware.memory)
     return replace(

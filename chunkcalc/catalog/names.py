@@ -62,21 +62,12 @@ class Slice(NamedTuple):
 
 
 def normal(name: str) -> str:
-    """One spelling for comparison: lower case, dashes.
-
-    Parameters
-    ----------
-    name : as written
-    """
+    """One spelling for comparison: lower case, dashes."""
     return name.strip().lower().replace("_", "-").replace(" ", "-")
 
 
 def split_format(name: str) -> Variant:
     """Take the weight format off a model's name.
-
-    Parameters
-    ----------
-    name : normalised name, with or without its publisher
 
     Examples
     --------
@@ -96,10 +87,6 @@ def split_format(name: str) -> Variant:
 def untuned(name: str) -> list[str]:
     """The name with its publisher, its tune and its date taken off, step by step.
 
-    Parameters
-    ----------
-    name : normalised name
-
     Examples
     --------
     >>> untuned("qwen/qwen3-30b-a3b-instruct-2507")
@@ -114,10 +101,6 @@ def untuned(name: str) -> list[str]:
 def split_slice(name: str) -> tuple[str, Slice | None]:
     """Take `-SHARED` and a MIG suffix off a GPU's product label.
 
-    Parameters
-    ----------
-    name : normalised name
-
     Examples
     --------
     >>> split_slice("nvidia-a100-sxm4-80gb-mig-1g.10gb")
@@ -130,10 +113,6 @@ def split_slice(name: str) -> tuple[str, Slice | None]:
 
 def machine_family(name: str) -> str | None:
     """The family of an AWS machine type, or the GPU that an Azure series is named after.
-
-    Parameters
-    ----------
-    name : normalised name
 
     Examples
     --------
@@ -149,10 +128,6 @@ def machine_family(name: str) -> str | None:
 
 def bare_label(name: str) -> str:
     """A product label without the words that other labels of the same GPU leave out.
-
-    Parameters
-    ----------
-    name : normalised name
 
     Examples
     --------

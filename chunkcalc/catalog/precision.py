@@ -38,12 +38,6 @@ FINER: Mapping[str, Format] = {"fp8": "fp8_block", "int4": "int4_g32"}
 def precision_for(model: Model, weights: str | None = None, kv: str | None = None) -> Precision:
     """The format of each part: what a checkpoint of this format leaves unquantised stays 16-bit.
 
-    Parameters
-    ----------
-    model : the model
-    weights : weight format; None takes the checkpoint's own
-    kv : format of the KV cache; None takes the model's own
-
     Raises
     ------
     ChunkcalcError : unknown format
@@ -73,13 +67,7 @@ def precision_for(model: Model, weights: str | None = None, kv: str | None = Non
 
 
 def _published(model: Model, weights: str) -> str:
-    """The kind of a format in which the model's own checkpoints ship: fp8 by blocks, int4 in smaller groups.
-
-    Parameters
-    ----------
-    model : the model
-    weights : weight format
-    """
+    """The kind of a format in which the model's own checkpoints ship: fp8 by blocks, int4 in smaller groups."""
     kind = FINER.get(weights, "")
     shipped = {model.weights, *model.variants.values()}
     return kind if kind and kind in shipped and weights not in shipped else weights
@@ -87,11 +75,6 @@ def _published(model: Model, weights: str) -> str:
 
 def check_arithmetic(precision: Precision, hardware: Hardware) -> None:
     """Refuse weights in a format the GPU cannot compute in.
-
-    Parameters
-    ----------
-    precision : formats
-    hardware : the GPU
 
     Raises
     ------
@@ -114,11 +97,6 @@ def peak(hardware: Hardware, dtype: str) -> float | None:
     """Peak arithmetic for weights of a format; None where the GPU cannot compute in it.
 
     Weight-only formats run at the 16-bit peak where the GPU has no 4-bit arithmetic.
-
-    Parameters
-    ----------
-    hardware : the GPU
-    dtype : weight format
 
     Returns
     -------

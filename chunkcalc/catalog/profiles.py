@@ -55,23 +55,13 @@ _KINDS: Mapping[str, Any] = {
 
 
 def data_folder(name: str) -> Path:
-    """The folder of shipped profiles: inside the installed package, or at the checkout's top.
-
-    Parameters
-    ----------
-    name : `models` or `hardware_profiles`
-    """
+    """The folder of shipped profiles: inside the installed package, or at the checkout's top."""
     installed = Path(__file__).parents[1] / "_data" / name
     return installed if installed.is_dir() else Path(__file__).parents[2] / name
 
 
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:
     """A TOML file as plain data, of at most MAX_BYTES.
-
-    Parameters
-    ----------
-    path : the file
-    option : where the user named it
 
     Raises
     ------
@@ -98,13 +88,7 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
 
 
 def extended(data: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """A profile that names another one as its base: tables are joined, everything else is replaced.
-
-    Parameters
-    ----------
-    data : of the profile
-    base : of the profile that it extends
-    """
+    """A profile that names another one as its base: tables are joined, everything else is replaced."""
     joined = dict(base)
     for key, value in data.items():
         own = base.get(key)
@@ -113,12 +97,7 @@ def extended(data: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
 
 
 def model_from(data: Mapping[str, Any]) -> Model:
-    """A Model from the data of a valid profile.
-
-    Parameters
-    ----------
-    data : what the file holds
-    """
+    """A Model from the data of a valid profile."""
     fields = dict(data)
     fields["layers"] = tuple(
         LayerGroup(count=group["count"], attention=_kind(group["attention"]), ffn=_kind(group["ffn"]))
@@ -132,11 +111,6 @@ def model_from(data: Mapping[str, Any]) -> Model:
 
 def check_layers(model: Model, where: str) -> None:
     """Refuse sizes that contradict each other.
-
-    Parameters
-    ----------
-    model : from a user's profile or config.json
-    where : the file, for the error
 
     Raises
     ------
@@ -153,12 +127,7 @@ def check_layers(model: Model, where: str) -> None:
 
 
 def variants(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Formats by normalised name; a Hugging Face id also answers to its last part.
-
-    Parameters
-    ----------
-    table : formats by name as written
-    """
+    """Formats by normalised name; a Hugging Face id also answers to its last part."""
     spelled = {normal(name): weights for name, weights in table.items()}
     return {**{name.rsplit("/", 1)[-1]: weights for name, weights in spelled.items()}, **spelled}
 
@@ -171,12 +140,7 @@ def _kind(data: Mapping[str, Any]) -> Any:
 
 
 def hardware_from(data: Mapping[str, Any]) -> Hardware:
-    """A Hardware from the data of a valid profile, completed with the generic constants.
-
-    Parameters
-    ----------
-    data : what the file holds
-    """
+    """A Hardware from the data of a valid profile, completed with the generic constants."""
     apart = ("memory", "link", "efficiency", "allreduce", "engine", "bands", "calibration", "extends")
     fields = {key: value for key, value in data.items() if key not in apart}
     link = Link(**{"domain": data["link"].get("gpus_per_node", 8), **data["link"]})

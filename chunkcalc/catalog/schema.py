@@ -151,11 +151,6 @@ _RECORDS = frozenset(("Gqa", "Mla", "Compressed", "Delta", "Mamba2", "Absent", "
 def model(data: Mapping[str, Any], where: str) -> Model:
     """A Model from a file's data.
 
-    Parameters
-    ----------
-    data : what the file holds
-    where : the file, for the error
-
     Raises
     ------
     ChunkcalcError : the first invalid key, by name
@@ -184,11 +179,6 @@ def _check_kinds(data: Mapping[str, Any], where: str) -> None:
 
 def check_hardware(data: Mapping[str, Any], where: str) -> None:
     """Refuse invalid hardware data.
-
-    Parameters
-    ----------
-    data : what the file holds
-    where : the file, for the error
 
     Raises
     ------

@@ -103,10 +103,6 @@ def asked(link: str | None = None, **values: Any) -> Question:
 def check_latency_unit(unit: str | None) -> None:
     """Refuse a `--unit` that is none.
 
-    Parameters
-    ----------
-    unit : as given
-
     Raises
     ------
     ChunkcalcError : another unit than s, ms or us

@@ -59,12 +59,7 @@ def outlive_readers() -> None:
 
 
 def show(lines: list[text.Line]) -> None:
-    """Print a report: coloured on a terminal, plain in a pipe or under NO_COLOR.
-
-    Parameters
-    ----------
-    lines : the report
-    """
+    """Print a report: coloured on a terminal, plain in a pipe or under NO_COLOR."""
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         text.coloured(lines)
     else:
@@ -72,14 +67,7 @@ def show(lines: list[text.Line]) -> None:
 
 
 def check_target(path: Path, option: str, *, force: bool) -> None:
-    """Refuse a file that cannot be written, or that is not to be lost; before the work.
-
-    Parameters
-    ----------
-    path : to write
-    option : that names it
-    force : overwrite it
-    """
+    """Refuse a file that cannot be written, or that is not to be lost; before the work."""
     if path.is_dir():
         raise ChunkcalcError(f"'{path}' is a folder", option, "give the path of a file")
     if path.exists() and not force:
@@ -89,28 +77,14 @@ def check_target(path: Path, option: str, *, force: bool) -> None:
 
 
 def write_whole(path: Path, text: str, option: str = "--output") -> None:
-    """Write a file completely or not at all.
-
-    Parameters
-    ----------
-    path : the file
-    text : its content
-    option : that names it, for the error
-    """
+    """Write a file completely or not at all."""
     with whole_file(path, option) as file:
         file.write(text)
 
 
 @contextmanager
 def whole_file(path: Path, option: str, *, binary: bool = False) -> Iterator[Any]:
-    """A file to write piece by piece, which appears whole or not at all.
-
-    Parameters
-    ----------
-    path : the file
-    option : that names it, for the error
-    binary : bytes instead of text
-    """
+    """A file to write piece by piece, which appears whole or not at all."""
     mode = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": ""}
     part: Path | None = None
     try:
@@ -135,10 +109,5 @@ def _umask() -> int:
 
 
 def show_json(data: Mapping[str, Any]) -> None:
-    """Print JSON.
-
-    Parameters
-    ----------
-    data : the report
-    """
+    """Print JSON."""
     print(json.dumps(data))

@@ -15,12 +15,7 @@ SILENT = 1.0  # before anything is shown [s]
 
 @contextmanager
 def progress(words: str) -> Iterator[Progress]:
-    """A function to call with what is done and what there is to do.
-
-    Parameters
-    ----------
-    words : what is being done
-    """
+    """A function to call with what is done and what there is to do."""
     if not sys.stderr.isatty():
         yield silent
         return
@@ -45,12 +40,7 @@ def progress(words: str) -> Iterator[Progress]:
 
 
 def shown(items: Iterable[Any]) -> Iterator[Any]:
-    """The items, with a bar that says how many are predicted.
-
-    Parameters
-    ----------
-    items : to go through
-    """
+    """The items, with a bar that says how many are predicted."""
     listed = list(items)
     with progress("predicting") as told:
         for done, item in enumerate(listed):

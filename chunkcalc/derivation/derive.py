@@ -81,12 +81,7 @@ class Derivation:
 
 
 def explain(answer: Answer) -> Derivation:
-    """Explain an answer.
-
-    Parameters
-    ----------
-    answer : of `solve`
-    """
+    """Explain an answer."""
     letters = Letters(answer)
     base, changes = sensitivity.changes(answer)
     return Derivation(
@@ -99,11 +94,6 @@ def explain(answer: Answer) -> Derivation:
 
 def single(answer: Answer, key: str) -> Shown:
     """One equation.
-
-    Parameters
-    ----------
-    answer : of `solve`
-    key : such as E6
 
     Raises
     ------

@@ -25,12 +25,7 @@ WHY_NOT = {
 
 
 class Letters:
-    """The letters of one answer.
-
-    Parameters
-    ----------
-    answer : the answer
-    """
+    """The letters of one answer."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer, deployment = answer, answer.case.deployment
@@ -119,12 +114,7 @@ class Letters:
         return [key for key, holds in present.items() if holds]
 
     def of(self, key: str) -> dict[str, float]:
-        """The letters of an equation by name.
-
-        Parameters
-        ----------
-        key : such as E6
-        """
+        """The letters of an equation by name."""
         own = {
             "E3": self._cache, "E9": self._bound, "E12": self._ends, "C1": self._pairs, "C2a": self._attention,
             "C2b": self._attention, "C2": self._attention_terms, "C3": self._routing, "C4": self._product,

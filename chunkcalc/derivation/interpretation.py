@@ -12,24 +12,12 @@ from chunkcalc.work import counts
 
 
 def takeaway(letters: Letters, key: str, x: float) -> str:
-    """The sentence.
-
-    Parameters
-    ----------
-    letters : of the answer
-    key : of the equation
-    x : its result
-    """
+    """The sentence."""
     return WORDS[key](letters, x)
 
 
 def notes(letters: Letters) -> Iterator[str]:
-    """What the published equations do not see of this deployment.
-
-    Parameters
-    ----------
-    letters : of the answer
-    """
+    """What the published equations do not see of this deployment."""
     ranks, workload, slo = letters.parallelism, letters.workload, letters.answer.slo
     if letters.experts is not None:
         every, active = letters.forms.psi, counts.active_parameters(letters.model)

@@ -15,12 +15,7 @@ PRECEDENCE = {"sum": 1, "product": 2, "power": 3, "atom": 4}
 
 
 def line(expression: Any) -> str:
-    """An expression in one line of text, in its written order.
-
-    Parameters
-    ----------
-    expression : of sympy
-    """
+    """An expression in one line of text, in its written order."""
     return _text(expression)[0]
 
 
@@ -88,12 +83,7 @@ def _product(e: Any) -> tuple[str, str]:
 
 
 def tex(expression: Any) -> str:
-    """An expression as LaTeX, in its written order.
-
-    Parameters
-    ----------
-    expression : of sympy
-    """
+    """An expression as LaTeX, in its written order."""
     names = {sympy.Symbol(name, positive=True): known.tex for name, known in NOMENCLATURE.items()}
     for symbol in expression.free_symbols - set(names):
         names[symbol] = _tex_number(symbol.name.rpartition(APART)[2])

@@ -117,12 +117,7 @@ CHANGES: tuple[tuple[str, Callable[[Setup], Setup], Callable[[Setup], bool]], ..
 
 
 def changes(answer: Answer) -> tuple[Values, list[Change]]:
-    """The answer's values, and those with 10 % more of each thing that has a part in it.
-
-    Parameters
-    ----------
-    answer : the answer
-    """
+    """The answer's values, and those with 10 % more of each thing that has a part in it."""
     setup: Setup = (answer.case.deployment, answer.workload, answer.slo)
     found = []
     for what, change, applies in CHANGES:

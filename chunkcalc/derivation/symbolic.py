@@ -148,12 +148,7 @@ EQUATIONS: Mapping[str, Equation] = {
 
 
 def letter(name: str) -> sympy.Symbol:
-    """The symbol of a quantity.
-
-    Parameters
-    ----------
-    name : of the code
-    """
+    """The symbol of a quantity."""
     return sympy.Symbol(name, positive=True)
 
 
@@ -173,13 +168,7 @@ def formula(key: str, numbers: Mapping[str, str] | None = None) -> Any:
 
 
 def value(key: str, values: Mapping[str, float]) -> Any:
-    """What an equation yields for numbers: the program's own function.
-
-    Parameters
-    ----------
-    key : such as E6
-    values : of its letters, by name
-    """
+    """What an equation yields for numbers: the program's own function."""
     equation = EQUATIONS[key]
     return equation.function(*(values[name] for name in equation.letters))
 
@@ -192,10 +181,6 @@ INVERTED: Mapping[str, tuple[str, str]] = {
 
 def inverted(key: str) -> list[Any]:
     """The inverse of an equation as sympy finds it, one solution per branch of a maximum.
-
-    Parameters
-    ----------
-    key : E6, E10 or E11
 
     Returns
     -------
@@ -224,12 +209,7 @@ def _solved(zero: Any, c: Any) -> Any:
 
 
 def polynomial(sides: Sequence[Any]) -> bool:
-    """Whether every side of a maximum is a polynomial in c.
-
-    Parameters
-    ----------
-    sides : as of `bound`
-    """
+    """Whether every side of a maximum is a polynomial in c."""
     return all(side.is_polynomial(letter("c")) for side in sides)
 
 
@@ -250,13 +230,7 @@ def _below(one: list[float], other: list[float]) -> bool:
 
 
 def derivative(key: str, of: str) -> Any:
-    """The derivative of an equation with respect to one of its letters.
-
-    Parameters
-    ----------
-    key : such as E10
-    of : the letter
-    """
+    """The derivative of an equation with respect to one of its letters."""
     equation = EQUATIONS[key]
     return sympy.simplify(sympy.diff(equation.function(*(letter(name) for name in equation.letters)), letter(of)))
 
@@ -282,11 +256,6 @@ def bound(timer: StepTimer, end: float, b: float, s: float) -> list[Any]:
 
 def largest_below(sides: Sequence[Any], limit: float) -> float:
     """The largest c at which a maximum of polynomials in c is within a limit.
-
-    Parameters
-    ----------
-    sides : as of `bound`, non-decreasing in c
-    limit : of it
 
     Returns
     -------

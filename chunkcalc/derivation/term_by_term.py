@@ -106,14 +106,7 @@ def _without_launches(hardware: Hardware, kernel: Kernel) -> Hardware:
 
 
 def side(kernel: Kernel, hardware: Hardware, name: str) -> float:
-    """The time of one launch of a kernel if nothing but its arithmetic, or its traffic, took any.
-
-    Parameters
-    ----------
-    kernel : a product
-    hardware : as the kernels of the step see it
-    name : `compute` or `memory`
-    """
+    """The time of one launch of a kernel if nothing but its arithmetic, or its traffic, took any."""
     one = kernel._replace(launches=1)
     one = one._replace(bytes=0.0) if name == "compute" else one._replace(flops=0.0, idle=0.0, waste=0.0, tile=0.0)
     return float(roofline.seconds(one, _without_launches(hardware, kernel)))
@@ -123,10 +116,6 @@ def terms(answer: Answer) -> list[Term]:
     """What each effect adds to the longest step and to TTFT at the answer's chunk.
 
     The first term is the textbook's own (E7, E9); all of them sum to the expected readings.
-
-    Parameters
-    ----------
-    answer : the answer
     """
     case, chunk = answer.case, answer.chunk
     timer = timer_for(case.deployment, answer.workload.draft_tokens)

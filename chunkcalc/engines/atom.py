@@ -23,12 +23,7 @@ ONLINE = {"ptpc_fp8": "fp8", "mxfp4": "mxfp4"}
 
 
 def grammar(table: Table) -> Grammar:
-    """How ATOM reads its arguments.
-
-    Parameters
-    ----------
-    table : the version
-    """
+    """How ATOM reads its arguments."""
     both = table.since(BOTH_SPELLINGS)
     options = {
         name.replace("-", "_") if name in UNDERSCORED and not both else name: kind
@@ -38,14 +33,7 @@ def grammar(table: Table) -> Grammar:
 
 
 def read(arguments: Arguments, table: Table, target: Target) -> Reading:
-    """What the arguments mean.
-
-    Parameters
-    ----------
-    arguments : parsed
-    table : the version
-    target : device and model
-    """
+    """What the arguments mean."""
     values = Values(arguments, table, target)
     values.strangers(arguments.positional)
     model = str(values.take("model") or "")

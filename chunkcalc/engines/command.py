@@ -97,12 +97,7 @@ def _unquoted(words: Sequence[str]) -> list[str]:
 
 
 def version_of_image(image: str) -> str:
-    """The engine's version by the tag of its image; empty where the tag says nothing of it.
-
-    Parameters
-    ----------
-    image : as written, such as `lmsysorg/sglang:v0.5.3-cu126`
-    """
+    """The engine's version by the tag of its image; empty where the tag says nothing of it."""
     path, _, tag = image.partition("@")[0].rpartition(":")
     if not path or "/" in tag or "lmcache" in path or engine_of(image) is None:
         return ""
@@ -115,12 +110,7 @@ def version_of_image(image: str) -> str:
 
 
 def engine_of(word: str) -> str | None:
-    """The engine that a program, a Python module or an image names; None for any other word.
-
-    Parameters
-    ----------
-    word : the word
-    """
+    """The engine that a program, a Python module or an image names; None for any other word."""
     name = PurePosixPath(word).name
     image, colon, _ = name.partition("@")[0].partition(":")
     if name in PROGRAMS:
@@ -157,11 +147,6 @@ def _from(words: Sequence[str], environment: dict[str, str]) -> Command:
 
 def arguments(command: Command, table: Table) -> Arguments:
     """Parse the arguments and the files that they name.
-
-    Parameters
-    ----------
-    command : taken apart
-    table : the engine at its version
 
     Raises
     ------
@@ -223,25 +208,12 @@ def _with_file(command: Command, table: Table, grammar: Grammar) -> Arguments:
 
 
 def read(command: Command, table: Table, target: Target, found: Arguments | None = None) -> Reading:
-    """What a command line means.
-
-    Parameters
-    ----------
-    command : taken apart
-    table : the engine at its version
-    target : device, model and entry point
-    found : its arguments, where they are parsed already
-    """
+    """What a command line means."""
     return reader(command.engine).read(found or arguments(command, table), table, target)
 
 
 def model_name(command: Command, found: Arguments) -> str:
-    """The model that the command line names; empty where it names none.
-
-    Parameters
-    ----------
-    command, found : the command line and its arguments
-    """
+    """The model that the command line names; empty where it names none."""
     flags = dialect(command.engine).model
     named = found.value(flags[0].lstrip("-").replace("-", "_")) or ""
     positional = next(iter(found.positional), "")

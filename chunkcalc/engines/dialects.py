@@ -92,23 +92,13 @@ class Dialect(NamedTuple):
 
 @cache
 def dialect(engine: str) -> Dialect:
-    """The words of an engine.
-
-    Parameters
-    ----------
-    engine : its name
-    """
+    """The words of an engine."""
     return Dialect(**{key: _tuple(value) for key, value in section(engine, "dialect").items()})
 
 
 @cache
 def prototype(engine: str) -> Engine:
-    """An engine as it composes and budgets its steps, before version and GPU (`[engine]` of its table).
-
-    Parameters
-    ----------
-    engine : its name
-    """
+    """An engine as it composes and budgets its steps, before version and GPU (`[engine]` of its table)."""
     return replace(Engine(name=engine, version=""), **section(engine, "engine"))  # type: ignore[arg-type]
 
 
@@ -117,12 +107,7 @@ def _tuple(value: Any) -> Any:
 
 
 def named(name: str) -> tuple[str, ...]:
-    """The flags by which engines call a setting, each once.
-
-    Parameters
-    ----------
-    name : field of `Dialect`
-    """
+    """The flags by which engines call a setting, each once."""
     found = (getattr(dialect(engine), name) for engine in ENGINE_NAMES)
     return tuple(
         dict.fromkeys(word for value in found for word in (value if isinstance(value, tuple) else (value,)) if word)

@@ -17,10 +17,6 @@ MOST_OPTIONS = 1000
 def read_yaml(path: str) -> dict[str, Any]:
     """A YAML file as plain data, of at most 16 MiB.
 
-    Parameters
-    ----------
-    path : the file
-
     Raises
     ------
     ChunkcalcError : unreadable, too large, not YAML, not a mapping

@@ -36,10 +36,6 @@ def flags(
 def yaml_options(deployment: Deployment) -> tuple[str, ...]:
     """What TensorRT-LLM takes only from its YAML options (`--config`).
 
-    Parameters
-    ----------
-    deployment : the replica
-
     Returns
     -------
     lines of YAML

@@ -50,30 +50,15 @@ class Arguments:
     unread: list[str] = field(default_factory=list)
 
     def refuse(self, rule: str, text: str, word: str = "", **facts: Any) -> None:
-        """Note what the engine's own parser would refuse.
-
-        Parameters
-        ----------
-        rule, text, word, facts : as in `Remark`
-        """
+        """Note what the engine's own parser would refuse."""
         self.refusals.append(Remark(text, rule, word, **facts))
 
     def differ(self, rule: str, text: str, word: str = "", **facts: Any) -> None:
-        """Note what the engine would silently read otherwise than it looks.
-
-        Parameters
-        ----------
-        rule, text, word, facts : as in `Remark`
-        """
+        """Note what the engine would silently read otherwise than it looks."""
         self.differences.append(Remark(text, rule, word, **facts))
 
     def value(self, name: str) -> Any:
-        """The value given for a field; None where there is none.
-
-        Parameters
-        ----------
-        name : the field
-        """
+        """The value given for a field; None where there is none."""
         return self.given[name].value if name in self.given else None
 
 
@@ -104,13 +89,7 @@ class Grammar:
 
 
 def parse(words: Sequence[str], grammar: Grammar) -> Arguments:
-    """Read an argument vector.
-
-    Parameters
-    ----------
-    words : the arguments, without program and subcommand
-    grammar : how the engine reads them
-    """
+    """Read an argument vector."""
     out = Arguments()
     spellings = _spellings(grammar)
     dotted: dict[str, dict[str, Any]] = {}

@@ -16,13 +16,6 @@ LARGEST = 10**15  # of any number: more is a mistake
 def value(kind: str, taken: list[str], positive: bool, human: Parse) -> Any:
     """The value of an option.
 
-    Parameters
-    ----------
-    kind : of the option, as the tables name it
-    taken : the words that follow it
-    positive : whether a switch says yes
-    human : reads an integer with suffixes
-
     Raises
     ------
     ValueError : not of that kind
@@ -42,10 +35,6 @@ def value(kind: str, taken: list[str], positive: bool, human: Parse) -> Any:
 
 def whole(text: str) -> int:
     """A whole number without suffix, as Python's int() reads it.
-
-    Parameters
-    ----------
-    text : what was given
 
     Raises
     ------
@@ -93,14 +82,7 @@ def _json(text: str, human: Parse) -> Any:
 
 
 def suffixed(multipliers: Mapping[str, int], decimals: frozenset[str], hint: str) -> Parse:
-    """A reader of integers with suffixes.
-
-    Parameters
-    ----------
-    multipliers : suffix -> factor
-    decimals : the suffixes that allow a fraction before them
-    hint : what to write, for the error
-    """
+    """A reader of integers with suffixes."""
 
     def read(text: str) -> int:
         match = re.fullmatch(r"(\d+)(\.\d+)?([A-Za-z]+)", text.strip())
@@ -120,13 +102,7 @@ def suffixed(multipliers: Mapping[str, int], decimals: frozenset[str], hint: str
 
 
 def loose(text: str, human: Parse) -> Any:
-    """A value inside a JSON option: JSON if it reads as such, else the text.
-
-    Parameters
-    ----------
-    text : the value
-    human : reads an integer with suffixes
-    """
+    """A value inside a JSON option: JSON if it reads as such, else the text."""
     try:
         return _json(text, human)
     except ValueError:

@@ -16,23 +16,11 @@ class Reader(Protocol):
     """What every engine's module has; `overrule` only where a file of options stands above the command line."""
 
     def grammar(self, table: Table) -> Grammar:
-        """How the engine reads its arguments.
-
-        Parameters
-        ----------
-        table : the version
-        """
+        """How the engine reads its arguments."""
         ...
 
     def read(self, arguments: Arguments, table: Table, target: Target) -> Reading:
-        """What the arguments mean.
-
-        Parameters
-        ----------
-        arguments : parsed
-        table : the version
-        target : device and model
-        """
+        """What the arguments mean."""
         ...
 
     def written(
@@ -59,21 +47,10 @@ class Reader(Protocol):
         ...
 
     def overrule(self, arguments: Arguments, options: dict[str, Any]) -> None:
-        """Put the file's options over the command line.
-
-        Parameters
-        ----------
-        arguments : as parsed, changed in place
-        options : content of the file
-        """
+        """Put the file's options over the command line."""
         ...
 
 
 def reader(engine: str) -> Reader:
-    """The reader of an engine.
-
-    Parameters
-    ----------
-    engine : its name
-    """
+    """The reader of an engine."""
     return cast(Reader, import_module(f"chunkcalc.engines.{engine}"))

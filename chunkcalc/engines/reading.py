@@ -109,21 +109,11 @@ class Values:
         self.refusals.append(Remark(text, rule, self._word(names), **facts))
 
     def differ(self, rule: str, text: str, *names: str, **facts: Any) -> None:
-        """Note what the engine silently does otherwise than is written.
-
-        Parameters
-        ----------
-        rule, text, names, facts : as for `refuse`
-        """
+        """Note what the engine silently does otherwise than is written."""
         self.differences.append(Remark(text, rule, self._word(names), **facts))
 
     def strangers(self, words: Iterable[str]) -> None:
-        """Refuse words that belong to no flag.
-
-        Parameters
-        ----------
-        words : the words
-        """
+        """Refuse words that belong to no flag."""
         for word in list(words)[:1]:
             switch = word.lower() in ("true", "false")
             text = f"'{word}' belongs to no flag" + (": the one before it takes no value" if switch else "")
@@ -159,36 +149,18 @@ class Values:
         return default
 
     def given(self, name: str) -> bool:
-        """Whether the user set it.
-
-        Parameters
-        ----------
-        name : the field
-        """
+        """Whether the user set it."""
         return name in self.arguments.given
 
     def derive(self, name: str, value: Any, rule: str) -> Any:
-        """Replace a value by one that follows from others.
-
-        Parameters
-        ----------
-        name : the field
-        value : what it becomes
-        rule : why
-        """
+        """Replace a value by one that follows from others."""
         before = self.found.get(name)
         if before is None or before.value != value:
             self.found[name] = Value(value, "derived", rule)
         return value
 
     def length(self, name: str, longer: bool) -> int:
-        """The longest context: given, or the model's.
-
-        Parameters
-        ----------
-        name : the field
-        longer : whether more than the model's own is allowed here
-        """
+        """The longest context: given, or the model's."""
         longest = self.target.max_position
         length: int = self.take(name, longest, "the model's longest context", least=None)
         flag = self.found[name].rule
@@ -204,13 +176,7 @@ class Values:
         return length
 
     def format(self, name: str, known: Mapping[str, str]) -> str | None:
-        """A weight or cache format in our words; None where it follows the checkpoint.
-
-        Parameters
-        ----------
-        name : the field
-        known : the engine's word -> ours
-        """
+        """A weight or cache format in our words; None where it follows the checkpoint."""
         word = str(self.take(name) or "auto").lower()
         if word in ("auto", "none", "compressed-tensors", "dtype", "half", "float16"):
             return None
@@ -219,26 +185,14 @@ class Values:
         return known.get(word)
 
     def left_out(self, **reasons: str) -> None:
-        """Note what the figures leave out, where a flag is set.
-
-        Parameters
-        ----------
-        reasons : field -> what is left out
-        """
+        """Note what the figures leave out, where a flag is set."""
         for name, reason in reasons.items():
             value = self.take(name, least=None)
             if value is True or value not in (None, 0, 1):
                 self.notes.append(reason)
 
     def suffixes(self, decimal: str, binary: Callable[[str], str], *names: str) -> None:
-        """Tell where a suffix is decimal and a power of two was likely meant.
-
-        Parameters
-        ----------
-        decimal : suffixes that the engine reads as powers of ten
-        binary : how to write the power of two instead
-        names : the fields
-        """
+        """Tell where a suffix is decimal and a power of two was likely meant."""
         for name in names:
             given = self.arguments.given.get(name)
             if given is not None and given.text.strip()[-1:] in tuple(decimal):

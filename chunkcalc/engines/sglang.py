@@ -30,24 +30,12 @@ QUANTISED = {
 
 
 def grammar(table: Table) -> Grammar:
-    """How SGLang reads its arguments.
-
-    Parameters
-    ----------
-    table : the version
-    """
+    """How SGLang reads its arguments."""
     return Grammar(options=table.options(), aliases=table.aliases(), human=HUMAN, underscores=False)
 
 
 def read(arguments: Arguments, table: Table, target: Target) -> Reading:
-    """What the arguments mean.
-
-    Parameters
-    ----------
-    arguments : parsed
-    table : the version
-    target : device and model
-    """
+    """What the arguments mean."""
     mode = arguments.value("disaggregation_mode")
     values = Values(arguments, table, target, role="" if mode in (None, "null") else str(mode))
     values.suffixes("kMG", "{}i".format, "context_length", "max_total_tokens", "max_prefill_tokens")

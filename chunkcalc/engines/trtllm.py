@@ -35,23 +35,12 @@ MOST_UNREAD = 8  # that are named
 
 
 def grammar(table: Table) -> Grammar:
-    """How TensorRT-LLM reads its arguments.
-
-    Parameters
-    ----------
-    table : the version
-    """
+    """How TensorRT-LLM reads its arguments."""
     return Grammar(options=table.options(), aliases=table.aliases(), human=whole, underscores=False, prefixes=False)
 
 
 def overrule(arguments: Arguments, options: dict[str, Any]) -> None:
-    """Put the YAML options over the command line; null leaves a default.
-
-    Parameters
-    ----------
-    arguments : as parsed, changed in place
-    options : content of the YAML file
-    """
+    """Put the YAML options over the command line; null leaves a default."""
     for key, value in options.items():
         if isinstance(value, dict):
             for inner, each in value.items():
@@ -73,14 +62,7 @@ def _put(arguments: Arguments, field: str, key: str, value: Any) -> None:
 
 
 def read(arguments: Arguments, table: Table, target: Target) -> Reading:
-    """What the arguments mean.
-
-    Parameters
-    ----------
-    arguments : parsed, with the YAML options on top
-    table : the version
-    target : device and model
-    """
+    """What the arguments mean."""
     values = Values(arguments, table, target)
     _whole_numbers(values)
     values.strangers(arguments.positional[1:])

@@ -38,12 +38,7 @@ KV = {
 
 
 def grammar(table: Table) -> Grammar:
-    """How vLLM reads its arguments.
-
-    Parameters
-    ----------
-    table : the version
-    """
+    """How vLLM reads its arguments."""
     return Grammar(
         options=table.options(), aliases=table.aliases(), human=HUMAN,
         dotted=table.since("0.9.0"), pairs=table.since("0.33.0"), empty=True, loose=not table.since("0.10.0"),
@@ -51,14 +46,7 @@ def grammar(table: Table) -> Grammar:
 
 
 def read(arguments: Arguments, table: Table, target: Target) -> Reading:
-    """What the arguments mean.
-
-    Parameters
-    ----------
-    arguments : parsed
-    table : the version
-    target : device, model and entry point
-    """
+    """What the arguments mean."""
     values = Values(arguments, table, target)
     values.suffixes("kmg", str.upper, "max_num_batched_tokens", "max_model_len", "max_num_queued_tokens")
     model = _model(values)

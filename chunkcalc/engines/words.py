@@ -27,12 +27,7 @@ class Word(str):
         return word
 
     def at(self, text: str) -> Word:
-        """Another text at the same place.
-
-        Parameters
-        ----------
-        text : the other text
-        """
+        """Another text at the same place."""
         return Word(text, self.line, self.pointer, self.file)
 
 
@@ -59,11 +54,5 @@ class Remark(str):
 
 
 def placed(text: str, like: str) -> str:
-    """A text at the place of a word, where the word has one.
-
-    Parameters
-    ----------
-    text : the text
-    like : the word
-    """
+    """A text at the place of a word, where the word has one."""
     return like.at(text) if isinstance(like, Word) else text

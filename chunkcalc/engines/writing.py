@@ -11,24 +11,12 @@ Options = list[tuple[str, ...]]
 
 
 def when(condition: object, *option: str) -> Options:
-    """An option, where something asks for it.
-
-    Parameters
-    ----------
-    condition : what asks
-    option : flag and value
-    """
+    """An option, where something asks for it."""
     return [option] if condition else []
 
 
 def changed_fraction(deployment: Deployment, found: Table) -> str | None:
-    """The memory fraction where it is not the engine's default.
-
-    Parameters
-    ----------
-    deployment : the replica
-    found : the engine at its version
-    """
+    """The memory fraction where it is not the engine's default."""
     fraction = deployment.engine.memory_fraction
     default = found.default(dialect(found.engine).fraction, deployment.hardware)
     own = default.value if default else default_fraction(found, deployment.hardware.memory, deployment.parallelism)

@@ -17,12 +17,7 @@ LARGEST = 1e300
 
 
 def written(findings: Iterable[Finding]) -> str:
-    """The text of a baseline.
-
-    Parameters
-    ----------
-    findings : that are known from now on
-    """
+    """The text of a baseline."""
     entries = sorted(
         ({"fingerprint": f.fingerprint, "rule": f.rule, "file": f.file, "level": f.level, "number": f.number}
          for f in findings if f.waived is None),
@@ -33,11 +28,6 @@ def written(findings: Iterable[Finding]) -> str:
 
 def known(findings: Iterable[Finding], path: Path) -> list[Finding]:
     """Findings with those marked that the baseline knows and that are no worse.
-
-    Parameters
-    ----------
-    findings : of this check
-    path : the baseline
 
     Raises
     ------

@@ -17,12 +17,7 @@ from chunkcalc.units import format_duration
 
 
 def bounds(found: Evaluation) -> Iterator[Finding]:
-    """Every bound that a deployment violates.
-
-    Parameters
-    ----------
-    found : the deployment
-    """
+    """Every bound that a deployment violates."""
     if found.case is None:
         return
     view = found.view(found.load.batch)

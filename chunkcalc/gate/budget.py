@@ -10,34 +10,19 @@ from chunkcalc.units import format_count, format_duration
 
 
 def budget_flag(found: Evaluation) -> str:
-    """How the engine's budget or chunk is set.
-
-    Parameters
-    ----------
-    found : the deployment
-    """
+    """How the engine's budget or chunk is set."""
     engine = found.reading.table.engine if found.reading is not None else "vllm"
     return dialect(engine).quoted
 
 
 def ranks(found: Evaluation) -> int:
-    """Attention ranks over which the engine divides the flag's number: SGLang's chunk is of all of them.
-
-    Parameters
-    ----------
-    found : the deployment
-    """
+    """Attention ranks over which the engine divides the flag's number: SGLang's chunk is of all of them."""
     reading = found.reading
     return 1 if reading is None or dialect(reading.table.engine).budget_per_rank else reading.parallelism.dp
 
 
 def written(found: Evaluation) -> str:
-    """The budget as it stands, or the default that stands for it.
-
-    Parameters
-    ----------
-    found : the deployment
-    """
+    """The budget as it stands, or the default that stands for it."""
     assert found.reading is not None and found.given is not None
     given = found.given.given.get(found.budget_field)
     if given is None:
@@ -47,13 +32,7 @@ def written(found: Evaluation) -> str:
 
 
 def setting(found: Evaluation, better: Answer) -> Fix:
-    """The best setting of the same deployment, in the flag's own counting.
-
-    Parameters
-    ----------
-    found : the deployment
-    better : the answer at that setting
-    """
+    """The best setting of the same deployment, in the flag's own counting."""
     flag, value = budget_flag(found), better.budget * ranks(found)
     tpot = f", {format_duration(better.expected.step_s)} a step" if better.expected.tpot_s is not None else ""
     gives = f"TTFT {format_duration(better.expected.ttft_s)}{tpot}"

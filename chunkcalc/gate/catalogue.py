@@ -58,10 +58,6 @@ def _text(value: str) -> Any:
 def rule(name: str) -> Rule:
     """A rule by its id, or by its number within its class (`E02`).
 
-    Parameters
-    ----------
-    name : the id
-
     Raises
     ------
     ChunkcalcError : no such rule

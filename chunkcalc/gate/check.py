@@ -86,13 +86,7 @@ class Report:
         return [finding for finding in self.findings if finding.waived is None]
 
     def fails(self, fail_on: FailOn, unknown: Unknown) -> bool:
-        """Whether the gate stays shut.
-
-        Parameters
-        ----------
-        fail_on : level from which a finding counts
-        unknown : whether what is not known counts
-        """
+        """Whether the gate stays shut."""
         if unknown == "fail" and self.unknown:
             return True
         counted = {"error": LEVELS[:1], "warning": LEVELS[:2], "never": ()}[fail_on]
@@ -125,12 +119,7 @@ def check(options: Options, stdin: Callable[[], bytes], progress: Progress = sil
 
 
 def repository(paths: Sequence[str]) -> Path:
-    """The repository that the first path, else the working folder lies in; else that folder.
-
-    Parameters
-    ----------
-    paths : to check
-    """
+    """The repository that the first path, else the working folder lies in; else that folder."""
     here = Path.cwd()
     first = (here / paths[0]).resolve() if paths[0] != "-" else here
     for start in (first, here):
@@ -186,15 +175,7 @@ def _one(job: _Job, data: bytes) -> Checked:
 
 
 def check_source(source: Source, options: Options, config: Config, relative: str) -> Checked:
-    """Check one file.
-
-    Parameters
-    ----------
-    source : the file
-    options : settings and waivers
-    config : of the file
-    relative : the file, as the configuration's globs see it
-    """
+    """Check one file."""
     processes = find(source)
     if not processes:
         return Checked([], [], [])
@@ -275,14 +256,7 @@ def _whole(waiver: Waiver, options: Options) -> bool:
 
 
 def merged(checked: Sequence[Checked], options: Options, count: int) -> Report:
-    """The results of all files together.
-
-    Parameters
-    ----------
-    checked : of each file
-    options : of the check
-    count : files that were read
-    """
+    """The results of all files together."""
     deployments = [each for result in checked for each in result.deployments]
     findings = [finding for result in checked for finding in result.findings]
     if options.waivers:

@@ -34,13 +34,7 @@ class Comment:
 
 
 def comments(text: str, file: str) -> tuple[list[Comment], list[Waiver]]:
-    """The comments of a file, and the waivers in them.
-
-    Parameters
-    ----------
-    text : the file
-    file : its path
-    """
+    """The comments of a file, and the waivers in them."""
     out: list[Comment] = []
     waivers: list[Waiver] = []
     if "chunkcalc:" not in text:
@@ -100,13 +94,7 @@ def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
 
 
 def lenient(given: Mapping[str, str], source: str) -> tuple[dict[str, Setting], list[str]]:
-    """Settings one by one: those that can be read, and what is wrong with the others.
-
-    Parameters
-    ----------
-    given : key -> text
-    source : their name, for reports
-    """
+    """Settings one by one: those that can be read, and what is wrong with the others."""
     out: dict[str, Setting] = {}
     problems = []
     for key, value in given.items():
@@ -121,11 +109,5 @@ def lenient(given: Mapping[str, str], source: str) -> tuple[dict[str, Setting], 
 
 
 def annotated_settings(notes: Mapping[str, str], source: str) -> tuple[dict[str, Setting], list[str]]:
-    """Settings in annotations, without those of waivers, and what cannot be read.
-
-    Parameters
-    ----------
-    notes : annotations of this tool
-    source : their name, for reports
-    """
+    """Settings in annotations, without those of waivers, and what cannot be read."""
     return lenient({key: str(value) for key, value in notes.items() if key not in WAIVING}, source)

@@ -57,12 +57,7 @@ def _values(each: Deployed | None) -> list[str]:
 
 
 def compare(before: Report, after: Report) -> list[Row]:
-    """What changed, in the order of the newer state.
-
-    Parameters
-    ----------
-    before, after : the two states
-    """
+    """What changed, in the order of the newer state."""
     left = list(before.deployments)
     out = []
     for now in after.deployments:
@@ -84,11 +79,6 @@ def _key(each: Deployed) -> tuple[str, str, str, str]:
 
 def base_report(base: str, options: Options) -> Report:
     """The same paths in another state, checked with the same settings.
-
-    Parameters
-    ----------
-    base : a folder, or a git revision
-    options : of the check
 
     Raises
     ------

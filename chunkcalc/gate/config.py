@@ -47,12 +47,7 @@ class Config:
     waivers: tuple[ConfigWaiver, ...] = ()
 
     def of(self, relative: str) -> Mapping[str, Setting]:
-        """Settings of a file: of the last glob that matches, then of all.
-
-        Parameters
-        ----------
-        relative : the file, relative to this one
-        """
+        """Settings of a file: of the last glob that matches, then of all."""
         out = dict(self.shared)
         for glob, settings in self.files:
             if matches(relative, glob):
@@ -89,11 +84,6 @@ def _fits(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 def read_config(path: Path, shown: str) -> Config:
     """A configuration file.
-
-    Parameters
-    ----------
-    path : the file
-    shown : as reports write it
 
     Raises
     ------
@@ -161,13 +151,7 @@ def _waiver(entry: dict[str, Any], line: int, shown: str) -> ConfigWaiver:
 
 
 class Configs:
-    """The configuration of each file: the nearest chunkcalc.toml upwards, up to the root.
-
-    Parameters
-    ----------
-    root : where the search ends
-    given : a file to use for all instead
-    """
+    """The configuration of each file: the nearest chunkcalc.toml upwards, up to the root."""
 
     def __init__(self, root: Path, given: Path | None = None) -> None:
         self.root = root
@@ -175,12 +159,7 @@ class Configs:
         self.given = read_config(given, str(given)) if given is not None else None
 
     def of(self, file: Path) -> Config:
-        """The configuration of a file.
-
-        Parameters
-        ----------
-        file : its path
-        """
+        """The configuration of a file."""
         if self.given is not None:
             return self.given
         return self._folder(file.absolute().parent)
@@ -200,13 +179,7 @@ class Configs:
         return found
 
     def relative(self, config: Config, file: Path) -> str:
-        """A file as the globs of a configuration see it.
-
-        Parameters
-        ----------
-        config : the configuration
-        file : the file
-        """
+        """A file as the globs of a configuration see it."""
         if config.path is None:
             return file.as_posix()
         base = self.root if self.given is not None else config.path.absolute().parent

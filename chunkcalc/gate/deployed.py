@@ -105,12 +105,7 @@ class Deployed:
 
 
 def deployed(found: Evaluation) -> Deployed:
-    """A deployment as reports see it.
-
-    Parameters
-    ----------
-    found : its evaluation
-    """
+    """A deployment as reports see it."""
     process, reading, seen = found.process, found.reading, found.inspection
     command = process.command
     parallelism = reading.parallelism if reading is not None else None

@@ -48,13 +48,7 @@ def estimates(found: Evaluation, bound: bool) -> Iterator[Finding]:
 
 
 def beyond(ratio: float, band: float) -> Level:
-    """Whether a limit is missed by more than the prediction's error.
-
-    Parameters
-    ----------
-    ratio : limit over prediction
-    band : half-width of the error
-    """
+    """Whether a limit is missed by more than the prediction's error."""
     return "error" if ratio < 1 / (1 + band) else "warning"
 
 

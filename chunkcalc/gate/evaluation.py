@@ -40,13 +40,7 @@ class Load:
 
 
 class Evaluation(Known):
-    """A process, evaluated as far as what is known allows.
-
-    Parameters
-    ----------
-    process : as found
-    settings : what is known beyond its file
-    """
+    """A process, evaluated as far as what is known allows."""
 
     @property
     def missing(self) -> Sequence[str]:
@@ -71,12 +65,7 @@ class Evaluation(Known):
         return replace(found, deployment=replace(found.deployment, engine=engine)), ""
 
     def question(self, **changes: Any) -> Question:
-        """The deployment and its workload as a question.
-
-        Parameters
-        ----------
-        changes : fields that differ
-        """
+        """The deployment and its workload as a question."""
         assert self.inspection is not None and self.model is not None and self.hardware is not None
         reading, settings = self.inspection.reading, self.settings
         parallelism = reading.parallelism
@@ -110,12 +99,7 @@ class Evaluation(Known):
         return timer_for(self.case.deployment, self.case.workload.draft_tokens)
 
     def view(self, batch: int) -> Outlook:
-        """The deployment with some requests decoding.
-
-        Parameters
-        ----------
-        batch : decoding requests of the replica
-        """
+        """The deployment with some requests decoding."""
         assert self.case is not None
         if batch not in self._views:
             workload = replace(self.case.workload, batch=batch)
@@ -133,12 +117,7 @@ class Evaluation(Known):
         return self.reading.max_num_seqs * self.reading.parallelism.dp
 
     def memory(self, batch: int) -> Capacity:
-        """The memory of a replica with some requests decoding.
-
-        Parameters
-        ----------
-        batch : decoding requests of the replica
-        """
+        """The memory of a replica with some requests decoding."""
         assert self.case is not None and self.reading is not None
         return capacity(self.case.deployment, replace(self.case.workload, batch=batch), self.reading.chunk)
 
@@ -174,12 +153,7 @@ class Evaluation(Known):
         return batch
 
     def chunk(self, batch: int) -> int:
-        """Prompt tokens of a step beside some decodes, on one rank; at least one.
-
-        Parameters
-        ----------
-        batch : decoding requests of the replica
-        """
+        """Prompt tokens of a step beside some decodes, on one rank; at least one."""
         assert self.reading is not None
         if self.reading.composition != "mixed":
             return self.reading.chunk
@@ -237,12 +211,7 @@ class Evaluation(Known):
         return largest_batch(self.case, self.timer)
 
     def long_view(self, prompt: int) -> Outlook | None:
-        """The deployment under prompts of another length.
-
-        Parameters
-        ----------
-        prompt : tokens
-        """
+        """The deployment under prompts of another length."""
         assert self.case is not None
         if prompt > self.case.deployment.model.max_position:
             return None
@@ -250,12 +219,7 @@ class Evaluation(Known):
         return outlook(self.case.deployment, workload, self.case.slo, self.timer)
 
     def admitted_at(self, budget: int) -> int:
-        """Requests that the KV cache holds beside the activations of another budget.
-
-        Parameters
-        ----------
-        budget : tokens of a step
-        """
+        """Requests that the KV cache holds beside the activations of another budget."""
         assert self.case is not None
         batch = min(self.settings.get("concurrency") or self.most_running, self.most_running)
         return capacity(

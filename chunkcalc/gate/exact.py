@@ -27,18 +27,7 @@ def make(
     found: Evaluation, number: str, message: str, word: str = "", *, level: Level | None = None,
     fix: Fix | None = None, size: float | None = None,
 ) -> Finding:  # fmt: skip
-    """A finding at the word that causes it; at the process where a default does.
-
-    Parameters
-    ----------
-    found : the deployment
-    number : of the rule within its class, such as `E02`
-    message : the sentence
-    word : the cause
-    level : where it is not the rule's own
-    fix : one replacement
-    size : what is compared with the limit; larger is worse
-    """
+    """A finding at the word that causes it; at the process where a default does."""
     process, known = found.process, rule(number)
     line, pointer = process.line, process.pointer
     if isinstance(word, Word) and word.line > 0:
@@ -51,24 +40,12 @@ def make(
 
 
 def misread(found: Evaluation, line: int, problem: str) -> Finding:
-    """CC128: a setting of this tool in a file that cannot be read.
-
-    Parameters
-    ----------
-    found : the deployment
-    line : of the setting
-    problem : what is wrong with it
-    """
+    """CC128: a setting of this tool in a file that cannot be read."""
     return make(found, "E28", f"a setting for this check cannot be read: {problem}", Word("setting", line))
 
 
 def exact(found: Evaluation) -> Iterator[Finding]:
-    """Every exact finding of a deployment.
-
-    Parameters
-    ----------
-    found : the deployment
-    """
+    """Every exact finding of a deployment."""
     yield from _remarks(found)
     for check in (_duplicate_keys, _cut_off, _one_item, _gpus, _context, _decode_slots, _dispatch, _items, _blocks,
                   _unchunked):  # fmt: skip
@@ -262,10 +239,6 @@ def _text_only(found: Evaluation) -> bool:
 
 def hybrid_block(found: Evaluation) -> int | None:
     """Tokens of a block that vLLM gives a hybrid model: as many as its recurrent state weighs.
-
-    Parameters
-    ----------
-    found : the deployment
 
     Returns
     -------

@@ -101,10 +101,5 @@ def gpu_of(process: Process, given: str | None) -> Fact:
 
 
 def about_model(problem: str) -> bool:
-    """Whether a problem says already that the model is not known.
-
-    Parameters
-    ----------
-    problem : the sentence
-    """
+    """Whether a problem says already that the model is not known."""
     return re.match(r"(the model|--model(-path)?) is ", problem) is not None

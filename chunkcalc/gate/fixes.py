@@ -16,15 +16,7 @@ Facts = Mapping[str, Any]  # of a `Remark`
 
 
 def fix_for(number: str, found: Evaluation, word: str, facts: Facts) -> Fix | None:
-    """What to write instead of what an engine refuses or reads otherwise; None where it is not one thing.
-
-    Parameters
-    ----------
-    number : of the rule within its class
-    found : the deployment
-    word : the cause
-    facts : of the engine's remark
-    """
+    """What to write instead of what an engine refuses or reads otherwise; None where it is not one thing."""
     make_fix = _FIXES.get(number)
     return make_fix(found, word, facts) if make_fix is not None else None
 

@@ -26,13 +26,7 @@ UNREADABLE = "a file that can be read"
 
 
 class Known:
-    """A process, its model and its GPU, as far as they are known.
-
-    Parameters
-    ----------
-    process : as found
-    settings : what is known beyond its file
-    """
+    """A process, its model and its GPU, as far as they are known."""
 
     def __init__(self, process: Process, settings: Settings) -> None:
         self.process, self.settings = process, settings
@@ -115,12 +109,7 @@ class Known:
         return replace(first, **common)  # type: ignore[arg-type]
 
     def word(self, *fields: str) -> str:
-        """The word that sets the first of some fields; empty where none is set.
-
-        Parameters
-        ----------
-        fields : names of values
-        """
+        """The word that sets the first of some fields; empty where none is set."""
         given = self.given.given if self.given is not None else {}
         return next((given[name].word for name in fields if name in given), "")
 

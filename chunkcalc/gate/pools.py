@@ -18,12 +18,7 @@ OFF = 2.0  # times by which the workers of one side may be too many
 
 
 def pools(found: Sequence[Evaluation]) -> Iterator[Finding]:
-    """What separate workers of one model could do together, and in which ratio they are needed.
-
-    Parameters
-    ----------
-    found : the deployments of a file
-    """
+    """What separate workers of one model could do together, and in which ratio they are needed."""
     for prefill in found:
         if prefill.process.role != "prefill" or prefill.case is None or prefill.model is None:
             continue

@@ -37,21 +37,11 @@ class Settings:
     values: Mapping[str, Setting] = field(default_factory=dict)
 
     def get(self, key: str) -> Any:
-        """A value; None where nothing says it.
-
-        Parameters
-        ----------
-        key : one of KEYS
-        """
+        """A value; None where nothing says it."""
         return self.values[key].value if key in self.values else None
 
     def under(self, more: Mapping[str, Setting]) -> Settings:
-        """These settings, with those of another source where these say nothing.
-
-        Parameters
-        ----------
-        more : of the other source
-        """
+        """These settings, with those of another source where these say nothing."""
         return Settings({**more, **self.values})
 
     @property
@@ -119,11 +109,6 @@ def _rate(text: str, where: str) -> float:
 
 def parse_date(text: str, where: str) -> date:
     """A date as 2027-01-31.
-
-    Parameters
-    ----------
-    text : the date
-    where : for the error
 
     Raises
     ------

@@ -43,23 +43,13 @@ class Waiver:
     used: bool = field(default=False)
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it is about a finding.
-
-        Parameters
-        ----------
-        finding : the finding
-        """
+        """Whether it is about a finding."""
         here = not self.lines or finding.line in self.lines or bool(set(finding.begin) & set(self.lines))
         return self.rule == finding.rule and here and finding.pointer.startswith(self.pointer)
 
 
 def annotated(process: Process) -> tuple[list[Waiver], list[str]]:
-    """Waivers in the annotations of an object, and what cannot be read of them.
-
-    Parameters
-    ----------
-    process : the process of that object
-    """
+    """Waivers in the annotations of an object, and what cannot be read of them."""
     ignored = process.notes.get("ignore")
     if ignored is None:
         return [], []
@@ -76,13 +66,7 @@ def annotated(process: Process) -> tuple[list[Waiver], list[str]]:
 
 
 def configured(waivers: Iterable[ConfigWaiver], relative: str) -> list[Waiver]:
-    """Waivers of the configuration, as they stand for one file.
-
-    Parameters
-    ----------
-    waivers : of the configuration
-    relative : the file, as its globs see it
-    """
+    """Waivers of the configuration, as they stand for one file."""
     return [
         Waiver(given.rule.upper(), given.reason, given.until, given.source, given.file, given.line)
         for given in waivers
@@ -91,15 +75,7 @@ def configured(waivers: Iterable[ConfigWaiver], relative: str) -> list[Waiver]:
 
 
 def apply(findings: Iterable[Finding], waivers: Iterable[Waiver], today: date, *, reasons: bool) -> list[Finding]:
-    """Findings with those marked that a waiver covers.
-
-    Parameters
-    ----------
-    findings : of one file
-    waivers : that may cover them
-    today : waivers past their day do not count
-    reasons : whether a waiver without a reason does not count
-    """
+    """Findings with those marked that a waiver covers."""
     valid = [
         waiver
         for waiver in waivers

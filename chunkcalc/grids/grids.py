@@ -15,11 +15,6 @@ def parse_values(text: str, where: str) -> list[int]:
     A range `low:high` has up to 64 values that grow by a constant factor; `low:high:step` has every
     step. Both ends of a range are included.
 
-    Parameters
-    ----------
-    text : what the user wrote
-    where : the option it stands in, for the error
-
     Returns
     -------
     values

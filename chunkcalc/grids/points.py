@@ -206,10 +206,5 @@ def _state(slo: Slo, memory: float, tpot: float, itl: float, ttft: float, utilis
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows with the same keys as arrays by key.
-
-    Parameters
-    ----------
-    rows : at least one
-    """
+    """Rows with the same keys as arrays by key."""
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -22,15 +22,7 @@ from chunkcalc.manifests.scope import LEADERS, Scope, role_of
 
 
 def of_draft(file: str, index: int, scope: Scope, draft: Draft) -> Iterator[Process]:
-    """The processes of an engine that fields describe.
-
-    Parameters
-    ----------
-    file : its path
-    index : of the document in it
-    scope : the value that was read
-    draft : what it sets up
-    """
+    """The processes of an engine that fields describe."""
     inner = draft.scope or scope
     node = inner.node
     base = Process(
@@ -50,18 +42,7 @@ def of_draft(file: str, index: int, scope: Scope, draft: Draft) -> Iterator[Proc
 def of_box(
     file: str, index: int, scope: Scope, box: Box, configs: Configs, gpus: int | None = None, kind: str = ""
 ) -> Iterator[Process]:
-    """The processes of a container.
-
-    Parameters
-    ----------
-    file : its path
-    index : of the document in it
-    scope : the container
-    box : what decides what it runs
-    configs : of its file
-    gpus : of its pod; None for what stands around it
-    kind : of the object
-    """
+    """The processes of a container."""
     pod = gpus if gpus is not None else _ray_gpus(scope) or scope.gpus()
     found = launches(box)
     program = opaque(box) if not found else ""
@@ -97,12 +78,7 @@ def _nodes(launch: Launch) -> int:
 
 
 def visible(launch: Launch) -> int | None:
-    """GPUs that a launch sees by CUDA_VISIBLE_DEVICES; None where it is not set.
-
-    Parameters
-    ----------
-    launch : the launch
-    """
+    """GPUs that a launch sees by CUDA_VISIBLE_DEVICES; None where it is not set."""
     listed = launch.command.environment.get("CUDA_VISIBLE_DEVICES", "")
     return len(listed.split(",")) if re.fullmatch(r"\d[\d,]*", listed) else None
 
@@ -120,13 +96,7 @@ def _outer_models(scope: Scope, configs: Configs) -> Iterator[Word]:
 
 
 def launched(base: Process, launch: Launch) -> Process:
-    """A process with the command that starts it, and what is missing of it.
-
-    Parameters
-    ----------
-    base : what stands around it
-    launch : the engine that is started
-    """
+    """A process with the command that starts it, and what is missing of it."""
     missing = [path for path, held in launch.files.items() if held is None]
     problems = [f"its option file {plain(path)} is not in this input" for path in missing]
     problems += [launch.problem] if launch.problem else []
@@ -139,12 +109,7 @@ def launched(base: Process, launch: Launch) -> Process:
 
 
 def flagged_role(command: Command) -> str:
-    """The role by the command's own arguments and options; empty where they do not say.
-
-    Parameters
-    ----------
-    command : the command
-    """
+    """The role by the command's own arguments and options; empty where they do not say."""
     given = [f"--{key} {value}" for held in command.files.values() for key, value in held.items()]
     text = " ".join([*command.words, *given])
     match = re.search(rf"{ROLE.replace('-m', '[-_]m')}[= ](prefill|decode)", text)
@@ -166,13 +131,7 @@ def _without_files(command: Command, missing: list[str]) -> Command:
 
 
 def finished(process: Process, natives: dict[str, str]) -> Process:
-    """Take out of the command what is not known, and say so where it matters.
-
-    Parameters
-    ----------
-    process : the process
-    natives : limits in fields of its file
-    """
+    """Take out of the command what is not known, and say so where it matters."""
     if process.command is None:
         return process
     command, problems, unset = settled(process.command)
@@ -193,12 +152,7 @@ def finished(process: Process, natives: dict[str, str]) -> Process:
 
 
 def without_workers(pointers: Sequence[str]) -> list[bool]:
-    """Which processes count: of a group of pods, the leader's alone.
-
-    Parameters
-    ----------
-    pointers : of the processes of a document
-    """
+    """Which processes count: of a group of pods, the leader's alone."""
     out = []
     for pointer in pointers:
         parts = pointer.split("/")

@@ -43,13 +43,7 @@ class Box:
 
 
 def boxes(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
-    """The containers of a document.
-
-    Parameters
-    ----------
-    root : the document
-    configs : of its file
-    """
+    """The containers of a document."""
     for scope in scopes(root):
         node, keys = scope.node, [key for key, _ in scope.chain]
         if not any(node.get(key) is not None for key in ("args", "command", "image", "modelCommand")):
@@ -73,12 +67,7 @@ def _listy(node: Node, key: str) -> bool:
 
 
 def image_of(node: Node) -> str:
-    """The image of a container, written whole or in parts.
-
-    Parameters
-    ----------
-    node : the container
-    """
+    """The image of a container, written whole or in parts."""
     image = node.get("image")
     if image is None or not isinstance(image.value, dict):
         return node.string("image")
@@ -89,13 +78,7 @@ def image_of(node: Node) -> str:
 
 
 def box_of(scope: Scope, configs: Configs) -> Box:
-    """A Kubernetes container with its environment.
-
-    Parameters
-    ----------
-    scope : the container
-    configs : of its file
-    """
+    """A Kubernetes container with its environment."""
     node = scope.node
     outer = [found for key in ("envs", "env") for found in reversed(scope.all(key)) if found is not node.get(key)]
     variables = {**_injected(scope), **configs.variables(node, outer)}
@@ -116,13 +99,7 @@ def _injected(scope: Scope) -> dict[str, str]:
 
 
 def words_of(node: Node | None, variables: Mapping[str, str]) -> tuple[Word, ...]:
-    """The words of a list; of a single text, as a shell would split it.
-
-    Parameters
-    ----------
-    node : the list or text
-    variables : that Kubernetes puts in
-    """
+    """The words of a list; of a single text, as a shell would split it."""
     if node is None or node.value is None:
         return ()
     if isinstance(node.value, list):
@@ -132,13 +109,7 @@ def words_of(node: Node | None, variables: Mapping[str, str]) -> tuple[Word, ...
 
 
 class Placed:
-    """A scalar's text, with something put into each of its lines, and where its characters stand.
-
-    Parameters
-    ----------
-    node : the scalar
-    put : what is put in
-    """
+    """A scalar's text, with something put into each of its lines, and where its characters stand."""
 
     def __init__(self, node: Node, put: Callable[[str], str] = str) -> None:
         self.node = node
@@ -149,12 +120,7 @@ class Placed:
         self.starts = [0, *accumulate(len(part) for part in parts[:-1])]
 
     def __call__(self, offset: int) -> Word:
-        """An empty word at a character.
-
-        Parameters
-        ----------
-        offset : of the character
-        """
+        """An empty word at a character."""
         index = max(0, bisect_right(self.starts, offset) - 1)
         line = self.node.marks[index][1] if self.node.marks else self.node.line
         return Word("", line, self.node.pointer)

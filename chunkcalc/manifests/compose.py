@@ -15,13 +15,7 @@ from chunkcalc.manifests.shell import run_dry
 
 
 def services(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
-    """The services of a compose file.
-
-    Parameters
-    ----------
-    root : the document
-    configs : of its file
-    """
+    """The services of a compose file."""
     for name, node in root.mapping("services").items():
         if not isinstance(node.value, dict) or (node.get("image") is None and node.get("build") is None):
             continue
@@ -36,12 +30,7 @@ def services(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
 
 
 def is_compose(root: Node) -> bool:
-    """Whether a document is a compose file.
-
-    Parameters
-    ----------
-    root : the document
-    """
+    """Whether a document is a compose file."""
     return root.get("apiVersion") is None and any(
         node.get("image") is not None or node.get("build") is not None for node in root.mapping("services").values()
     )
@@ -59,12 +48,7 @@ def _words(node: Node | None) -> tuple[Word, ...]:
 
 
 def gpus(node: Node) -> int | None:
-    """GPUs of a service; None where it takes all or does not say.
-
-    Parameters
-    ----------
-    node : the service
-    """
+    """GPUs of a service; None where it takes all or does not say."""
     devices = [*node.items("deploy", "resources", "reservations", "devices"), *node.items("gpus")]
     for device in devices:
         if device.items("device_ids"):

@@ -12,12 +12,7 @@ from chunkcalc.manifests.nodes import Node, documents
 
 
 class Configs:
-    """Everything that a file holds for its containers.
-
-    Parameters
-    ----------
-    roots : its documents
-    """
+    """Everything that a file holds for its containers."""
 
     def __init__(self, roots: Iterable[Node]) -> None:
         self.maps: dict[str, dict[str, Node]] = {}
@@ -45,13 +40,7 @@ class Configs:
                     )
 
     def variables(self, container: Node, outer: Iterable[Node] = ()) -> dict[str, str]:
-        """The environment of a container; what is not in the file is marked as unknown.
-
-        Parameters
-        ----------
-        container : the container
-        outer : lists of variables that are set further out
-        """
+        """The environment of a container; what is not in the file is marked as unknown."""
         out: dict[str, str] = {}
         for source in container.items("envFrom"):
             out |= self._data(source.string("configMapRef", "name"))
@@ -78,14 +67,7 @@ class Configs:
         return unknown(f"${name}") if found is None else Word(found.text, found.line, found.pointer)
 
     def file(self, path: str, container: Node | None = None, volumes: Iterable[Node] = ()) -> Node | None:
-        """What a path inside a container holds; None where it is in no ConfigMap.
-
-        Parameters
-        ----------
-        path : the path
-        container : whose mounts decide
-        volumes : of its pod
-        """
+        """What a path inside a container holds; None where it is in no ConfigMap."""
         named = {volume.string("name"): volume for volume in volumes}
         for mount in [] if container is None else [*container.items("volumeMounts"), *container.items("configs")]:
             place = mount.string("mountPath") or mount.string("mountPoint") or mount.string("target")
@@ -120,13 +102,7 @@ def _pairs(entries: Node) -> list[tuple[str, Node | None]]:
 
 
 def options(text: str, line: int = 1, pointer: str = "", file: str = "") -> dict[str, Any] | None:
-    """An engine's YAML options, each key with its line; None where they are not a mapping.
-
-    Parameters
-    ----------
-    text : the YAML
-    line, pointer, file : where its first line stands
-    """
+    """An engine's YAML options, each key with its line; None where they are not a mapping."""
     roots, problem = documents(text)
     if problem is not None or not roots or not isinstance(roots[0].value, dict):
         return None

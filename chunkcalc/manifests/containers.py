@@ -45,12 +45,7 @@ class Launch:
 
 
 def launches(box: Box) -> list[Launch]:
-    """The engines that a container starts, in their order.
-
-    Parameters
-    ----------
-    box : the container
-    """
+    """The engines that a container starts, in their order."""
     words = [*(box.command or ()), *box.args]
     name = PurePosixPath(box.image).name
     # The API server is the entry point of vLLM's image; others start a server by its flags at most.
@@ -196,10 +191,6 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 def opaque(box: Box) -> str:
     """The program that an engine's image runs instead of the engine, where its text is not at hand.
-
-    Parameters
-    ----------
-    box : the container
 
     Returns
     -------

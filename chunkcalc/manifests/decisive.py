@@ -17,34 +17,18 @@ DECISIVE = frozenset(
 
 
 def decisive(flag: str) -> bool:
-    """Whether the value of a flag changes the answer.
-
-    Parameters
-    ----------
-    flag : as written
-    """
+    """Whether the value of a flag changes the answer."""
     return flag.lstrip("-").replace("_", "-").partition(".")[0] in DECISIVE
 
 
 def harmless(text: str) -> bool:
-    """Whether a text is nothing but flags whose presence changes no answer.
-
-    Parameters
-    ----------
-    text : what a variable holds
-    """
+    """Whether a text is nothing but flags whose presence changes no answer."""
     flags = [word.partition("=")[0] for word in text.split() if word.startswith("-")]
     return bool(flags) and text.split(maxsplit=1)[0].startswith("-") and not any(decisive(flag) for flag in flags)
 
 
 def takes_value(engine: str, word: str) -> bool:
-    """Whether the word after this one is its value.
-
-    Parameters
-    ----------
-    engine : whose flag it may be
-    word : the word
-    """
+    """Whether the word after this one is its value."""
     if not word.startswith("-") or "=" in word:
         return False
     name = word.lstrip("-").replace("_", "-")

@@ -37,14 +37,6 @@ class Draft:
 
 
 def serving(words: list[Word], scope: Scope, configs: Configs, image: str = "") -> Box:
-    """A box that runs `vllm serve` with these words.
-
-    Parameters
-    ----------
-    words : its arguments
-    scope : the value that they come from
-    configs : of its file
-    image : where it is written
-    """
+    """A box that runs `vllm serve` with these words."""
     line = words[0] if words else Word("", scope.node.line, scope.node.pointer)
     return Box(tuple(line.at(part) for part in SERVE), tuple(words), image, {}, configs, scope.node)

@@ -23,44 +23,23 @@ _OPERATORS: dict[type, Callable[[int, int], int]] = {
 
 
 def unknown(name: str) -> str:
-    """The mark of something that is not known.
-
-    Parameters
-    ----------
-    name : how it is written
-    """
+    """The mark of something that is not known."""
     kept = re.sub(r"[\"'`|&;\n\t\\#].*$", "...", plain(name), flags=re.DOTALL)
     return f"{OPEN}{kept.translate(_HIDDEN)}{CLOSE}"
 
 
 def unknowns(text: str) -> list[str]:
-    """What is not known in a text.
-
-    Parameters
-    ----------
-    text : the text
-    """
+    """What is not known in a text."""
     return [name.translate(_SHOWN) for name in re.findall(f"{OPEN}([^{CLOSE}]*){CLOSE}", text)]
 
 
 def plain(text: str) -> str:
-    """A text with the marks of what is not known taken off.
-
-    Parameters
-    ----------
-    text : the text
-    """
+    """A text with the marks of what is not known taken off."""
     return text.replace(OPEN, "").replace(CLOSE, "").translate(_SHOWN)
 
 
 def kubernetes(text: str, variables: Mapping[str, str]) -> str:
-    """Kubernetes puts `$(NAME)` in before anything runs; `$$` is a plain `$`, unknown names stay.
-
-    Parameters
-    ----------
-    text : the text
-    variables : of the container
-    """
+    """Kubernetes puts `$(NAME)` in before anything runs; `$$` is a plain `$`, unknown names stay."""
 
     def put(match: re.Match[str]) -> str:
         return "$" if match.group() == "$$" else variables.get(match[1], match.group())
@@ -69,12 +48,7 @@ def kubernetes(text: str, variables: Mapping[str, str]) -> str:
 
 
 def templates(text: str) -> str:
-    """A text with what a template engine or a person must still fill in marked as unknown.
-
-    Parameters
-    ----------
-    text : the text
-    """
+    """A text with what a template engine or a person must still fill in marked as unknown."""
     if "{{" not in text and "<" not in text:
         return text
     text = re.sub(r"\{\{.*?\}\}", lambda match: unknown(" ".join(match.group().split())), text, flags=re.DOTALL)
@@ -82,27 +56,14 @@ def templates(text: str) -> str:
 
 
 def literal(text: str, variables: Mapping[str, str]) -> str:
-    """A word that no shell reads: Kubernetes' variables, templates, and what is substituted before.
-
-    Parameters
-    ----------
-    text : the word
-    variables : of the container
-    """
+    """A word that no shell reads: Kubernetes' variables, templates, and what is substituted before."""
     text = templates(kubernetes(text, variables))
     text = re.sub(r"\$\(([A-Za-z_][\w.-]*)\)", lambda match: unknown(match.group()), text)
     return re.sub(r"\$\{[A-Za-z_]\w*(:?[-=?+][^}]*)?\}", lambda match: text_of(match.group(), {}), text)
 
 
 def closing(text: str, start: int, pair: str) -> int:
-    """The index after the bracket that closes one; the end where none does.
-
-    Parameters
-    ----------
-    text : the text
-    start : just after the opening bracket
-    pair : both brackets
-    """
+    """The index after the bracket that closes one; the end where none does."""
     depth = 1
     for index in range(start, len(text)):
         depth += (text[index] == pair[0]) - (text[index] == pair[1])
@@ -112,14 +73,7 @@ def closing(text: str, start: int, pair: str) -> int:
 
 
 def dollar(text: str, start: int, variables: Mapping[str, str]) -> tuple[str, int]:
-    """What a `$` of a shell stands for, and the index after it.
-
-    Parameters
-    ----------
-    text : the script
-    start : of the `$`
-    variables : known so far
-    """
+    """What a `$` of a shell stands for, and the index after it."""
     rest = text[start + 1 : start + 3]
     if rest == "((":
         end = closing(text, start + 3, "()")
@@ -159,13 +113,7 @@ def _braced(inside: str, variables: Mapping[str, str]) -> str:
 
 
 def text_of(text: str, variables: Mapping[str, str]) -> str:
-    """A text with every `$` put in.
-
-    Parameters
-    ----------
-    text : the text
-    variables : known so far
-    """
+    """A text with every `$` put in."""
     out, index = "", 0
     while index < len(text) and len(out) < MOST:
         if text[index] == "$":
@@ -181,13 +129,7 @@ def text_of(text: str, variables: Mapping[str, str]) -> str:
 
 
 def arithmetic(text: str, variables: Mapping[str, str]) -> str:
-    """The value of `$(( ... ))`: whole numbers and + - * / % only.
-
-    Parameters
-    ----------
-    text : the inside
-    variables : known so far
-    """
+    """The value of `$(( ... ))`: whole numbers and + - * / % only."""
     named = re.sub(
         r"(?<![\w$}])([A-Za-z_]\w*)", lambda m: variables.get(m[1], unknown("$" + m[1])), text_of(text, variables)
     )

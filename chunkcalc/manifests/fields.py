@@ -13,12 +13,7 @@ from chunkcalc.manifests.shell import run_dry
 
 
 def word(node: Node | None) -> Word | None:
-    """A scalar as a word with its place; None where there is none.
-
-    Parameters
-    ----------
-    node : the scalar
-    """
+    """A scalar as a word with its place; None where there is none."""
     if node is None or isinstance(node.value, (dict, list)) or node.value is None:
         return None
     return Word(literal(node.text, {}), node.line, node.pointer)
@@ -53,22 +48,12 @@ def flags(node: Node | None, names: Mapping[str, str] | None = None) -> list[Wor
 
 
 def listed(nodes: Iterable[Node]) -> list[Word]:
-    """Items of a list as words.
-
-    Parameters
-    ----------
-    nodes : the items
-    """
+    """Items of a list as words."""
     return [Word(literal(node.text, {}), node.line, node.pointer) for node in nodes]
 
 
 def split(node: Node | None) -> list[Word]:
-    """A text of several flags, word by word, as a shell splits it.
-
-    Parameters
-    ----------
-    node : the text
-    """
+    """A text of several flags, word by word, as a shell splits it."""
     if node is None or not node.text:
         return []
     lines = run_dry(templates(node.text).replace("\n", " "), lambda at: Word("", node.line_at(at), node.pointer)).lines
@@ -100,11 +85,6 @@ def model_of(uri: Node | None, name: Node | None = None) -> list[Word]:
 
 
 def count(node: Node | None) -> int | None:
-    """A whole number; None for anything else.
-
-    Parameters
-    ----------
-    node : the scalar
-    """
+    """A whole number; None for anything else."""
     text = node.text.strip() if node is not None and not isinstance(node.value, (dict, list)) else ""
     return int(text) if re.fullmatch(r"\d{1,6}", text) else None

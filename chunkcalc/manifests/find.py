@@ -35,12 +35,7 @@ _TEMPLATE = re.compile(r"\{\{|%\{|\$\{[a-z]+\.")
 
 
 def find(source: Source) -> list[Process]:
-    """The engine processes of a file; what cannot be read becomes a process without a command.
-
-    Parameters
-    ----------
-    source : the file
-    """
+    """The engine processes of a file; what cannot be read becomes a process without a command."""
     found = _find(source)
     if len(found) <= MOST_PROCESSES:
         return found

@@ -21,13 +21,7 @@ KSERVE_OWN = {"model_name", "model_dir", "backend", "task", "disable_log_request
 
 
 def inference_service(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """KServe InferenceService: the runtime's container, then the service's own arguments.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """KServe InferenceService: the runtime's container, then the service's own arguments."""
     node = scope.node
     if len(scope.chain) < 2 or scope.chain[-1][0] != "model" or node.get("modelFormat") is None:
         return
@@ -66,13 +60,7 @@ def _kserve_words(words: list[Word]) -> list[Word]:
 
 
 def llm_inference_service(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """KServe LLMInferenceService: presets run vLLM with VLLM_ADDITIONAL_ARGS, then the container's arguments.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """KServe LLMInferenceService: presets run vLLM with VLLM_ADDITIONAL_ARGS, then the container's arguments."""
     root = scope.node
     if root.string("kind") not in ("LLMInferenceService", "LLMInferenceServiceConfig"):
         return

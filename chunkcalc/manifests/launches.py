@@ -51,14 +51,7 @@ _FLAGGED = {
 
 
 def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "") -> Command | None:
-    """The engine that a command starts; None where it starts none.
-
-    Parameters
-    ----------
-    words : program and arguments
-    variables : of its environment
-    image : of the container, for the version in its tag
-    """
+    """The engine that a command starts; None where it starts none."""
     dynamo = _dynamo(words)
     if dynamo is not None:
         engine, rest, serve = dynamo
@@ -79,12 +72,7 @@ def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "
 
 
 def engine_of_flags(words: Sequence[str]) -> str | None:
-    """The engine whose flags these are, where nothing names it.
-
-    Parameters
-    ----------
-    words : the arguments
-    """
+    """The engine whose flags these are, where nothing names it."""
     text = " ".join(words)
     return next((engine for engine, pattern in _FLAGGED.items() if pattern.search(text)), None)
 
@@ -171,10 +159,6 @@ def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
 def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
     """The command without what is not known.
 
-    Parameters
-    ----------
-    command : with marks of what is not known
-
     Returns
     -------
     the command, what matters and is not known, and the flags whose value is not known
@@ -208,12 +192,7 @@ def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
 
 
 def scripts_of(words: Sequence[Word]) -> Iterator[int]:
-    """Indices of the words that are scripts of a shell (`bash -c SCRIPT`).
-
-    Parameters
-    ----------
-    words : program and arguments
-    """
+    """Indices of the words that are scripts of a shell (`bash -c SCRIPT`)."""
     for index, word in enumerate(words[:-1]):
         if PurePosixPath(word).name not in SHELLS:
             continue
@@ -227,12 +206,7 @@ def scripts_of(words: Sequence[Word]) -> Iterator[int]:
 
 
 def script_file(words: Sequence[Word]) -> Word | None:
-    """The script that a shell is given as a file; None where there is none.
-
-    Parameters
-    ----------
-    words : program and arguments
-    """
+    """The script that a shell is given as a file; None where there is none."""
     rest = [word for word in words if not word.startswith("-") or word == "-"]
     if rest and PurePosixPath(rest[0]).name in SHELLS:
         rest = rest[1:]

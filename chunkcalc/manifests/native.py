@@ -14,12 +14,7 @@ _SIZES = {"prompt": "isl", "output": "osl"}
 
 
 def native(roots: Iterable[Node]) -> dict[str, str]:
-    """Limits and workload of a file, in this tool's words.
-
-    Parameters
-    ----------
-    roots : its documents
-    """
+    """Limits and workload of a file, in this tool's words."""
     out: dict[str, str] = {}
     for root in roots:
         if root.string("kind") == "DynamoGraphDeploymentRequest":

@@ -37,12 +37,7 @@ class Node:
     twice: tuple[tuple[str, int, str], ...] = ()
 
     def get(self, *path: str | int) -> Node | None:
-        """What lies below it; None where the path breaks off.
-
-        Parameters
-        ----------
-        path : keys and indices
-        """
+        """What lies below it; None where the path breaks off."""
         node: Node | None = self
         for step in path:
             if node is None:
@@ -56,42 +51,22 @@ class Node:
         return node
 
     def string(self, *path: str | int) -> str:
-        """The scalar below it as text; empty where there is none.
-
-        Parameters
-        ----------
-        path : keys and indices
-        """
+        """The scalar below it as text; empty where there is none."""
         node = self.get(*path)
         return "" if node is None or isinstance(node.value, (dict, list)) or node.value is None else node.text
 
     def items(self, *path: str | int) -> list[Node]:
-        """The list below it; empty where there is none.
-
-        Parameters
-        ----------
-        path : keys and indices
-        """
+        """The list below it; empty where there is none."""
         node = self.get(*path)
         return node.value if node is not None and isinstance(node.value, list) else []
 
     def mapping(self, *path: str | int) -> dict[str, Node]:
-        """The mapping below it; empty where there is none.
-
-        Parameters
-        ----------
-        path : keys and indices
-        """
+        """The mapping below it; empty where there is none."""
         node = self.get(*path)
         return node.value if node is not None and isinstance(node.value, dict) else {}
 
     def line_at(self, offset: int) -> int:
-        """The line of a place in a scalar's text.
-
-        Parameters
-        ----------
-        offset : of the character
-        """
+        """The line of a place in a scalar's text."""
         return self.marks[max(0, bisect_right(self.marks, (offset, MAX_NODES)) - 1)][1] if self.marks else self.line
 
     def walk(self) -> Iterator[Node]:
@@ -113,13 +88,7 @@ class Node:
 
 
 class YamlError(Exception):
-    """A document that cannot be read.
-
-    Parameters
-    ----------
-    line : 1-based line of the problem
-    what : the problem, in one sentence
-    """
+    """A document that cannot be read."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(line, what)
@@ -128,10 +97,6 @@ class YamlError(Exception):
 
 def documents(text: str) -> tuple[list[Node], YamlError | None]:
     """The documents of a YAML text, up to the first problem.
-
-    Parameters
-    ----------
-    text : the file
 
     Returns
     -------

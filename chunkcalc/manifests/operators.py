@@ -20,13 +20,7 @@ VLLM = dialect("vllm")
 
 
 def kubeai(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """KubeAI Model, and entries of its chart's catalogue.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """KubeAI Model, and entries of its chart's catalogue."""
     node, keys = scope.node, [key for key, _ in scope.chain]
     if node.string("kind") == "Model" and "kubeai" in node.string("apiVersion"):
         spec = node.get("spec")
@@ -64,13 +58,7 @@ def _kubeai_model(scope: Scope, configs: Configs) -> Iterator[Draft]:
 
 
 def kaito(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """Kaito Workspace: a preset, and a ConfigMap with vLLM's flags.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """Kaito Workspace: a preset, and a ConfigMap with vLLM's flags."""
     node = scope.node
     if node.string("kind") not in ("Workspace", "InferenceSet") or "kaito" not in node.string("apiVersion"):
         return
@@ -112,13 +100,7 @@ def _devices(machine: Word | None) -> int | None:
 
 
 def model_booster(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """Kthena ModelBooster: workers with vLLM's options as a map.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """Kthena ModelBooster: workers with vLLM's options as a map."""
     node = scope.node
     if node.string("kind") != "ModelBooster" or (backend := node.get("spec", "backend")) is None:
         return
@@ -147,13 +129,7 @@ def _nested_flags(node: Node, key: str) -> list[Word]:
 
 
 def ray_serve(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """Ray Serve LLM: a mapping with model_loading_config and engine_kwargs.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """Ray Serve LLM: a mapping with model_loading_config and engine_kwargs."""
     node = scope.node
     loading = node.get("model_loading_config")
     if loading is None:
@@ -175,13 +151,7 @@ def ray_serve(scope: Scope, configs: Configs) -> Iterator[Draft]:
 
 
 def nim_service(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """NVIDIA NIM: the image chooses engine and flags.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """NVIDIA NIM: the image chooses engine and flags."""
     if scope.node.string("kind") == "NIMService" and (spec := scope.node.get("spec")) is not None:
         inner = Scope((*scope.chain, ("spec", spec)))
         problem = "a NIM image chooses engine, flags and model profile itself: state them in chunkcalc.toml"

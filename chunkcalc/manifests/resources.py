@@ -18,12 +18,6 @@ READERS = (
 
 
 def drafts(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """What a value sets up, if it is of a kind that is known; its containers are then not looked at again.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """What a value sets up, if it is of a kind that is known; its containers are then not looked at again."""
     for read in READERS:
         yield from read(scope, configs)

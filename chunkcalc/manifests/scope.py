@@ -39,21 +39,11 @@ class Scope:
         return (node for _, node in reversed(self.chain))
 
     def find(self, *path: str | int) -> Node | None:
-        """The nearest value of that path, looking outwards.
-
-        Parameters
-        ----------
-        path : keys and indices
-        """
+        """The nearest value of that path, looking outwards."""
         return next((found for node in self.outwards() if (found := node.get(*path)) is not None), None)
 
     def all(self, *path: str | int) -> list[Node]:
-        """Every value of that path, the nearest first.
-
-        Parameters
-        ----------
-        path : keys and indices
-        """
+        """Every value of that path, the nearest first."""
         return [found for node in self.outwards() if (found := node.get(*path)) is not None]
 
     @property
@@ -147,12 +137,7 @@ class Scope:
 
 
 def role_of(text: str) -> Role:
-    """Prefill or decode, where a text names one of them.
-
-    Parameters
-    ----------
-    text : the text
-    """
+    """Prefill or decode, where a text names one of them."""
     found = {match.lower() for match in _ROLES.findall(text)}
     if len(found) != 1 or len(text) > 100:
         return "both"
@@ -183,12 +168,7 @@ def _affinity(terms: Node) -> list[Word]:
 
 
 def scopes(root: Node) -> Iterator[Scope]:
-    """Every mapping of a document with what stands around it, in file order.
-
-    Parameters
-    ----------
-    root : the document
-    """
+    """Every mapping of a document with what stands around it, in file order."""
     stack: list[tuple[tuple[str, Node], ...]] = [(("", root),)]
     while stack:
         chain = stack.pop()

@@ -19,13 +19,7 @@ _VISIBLE = re.compile(r"^\d[\d,]*$")
 
 
 def of_script(file: str, text: str) -> Iterator[tuple[Process, Launch]]:
-    """The engines that a script starts, each with what starts it.
-
-    Parameters
-    ----------
-    file : its path
-    text : its content
-    """
+    """The engines that a script starts, each with what starts it."""
     marks = tuple((match.end(), index + 2) for index, match in enumerate(re.finditer("\n", text)))
     node = Node(text, 1, "", text, ((0, 1), *marks))
     script = Word(text, 1)

@@ -37,12 +37,7 @@ class Settings(NamedTuple):
 
 
 def of_document(root: Node) -> Iterator[Settings]:
-    """The engines of a document that is an engine's own option file.
-
-    Parameters
-    ----------
-    root : the document
-    """
+    """The engines of a document that is an engine's own option file."""
     if not isinstance(root.value, dict) or root.get("apiVersion") is not None or root.get("services") is not None:
         return
     if any(root.get(section) is not None for section in _SERVERS):

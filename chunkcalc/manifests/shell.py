@@ -65,15 +65,7 @@ class Script:
 def run_dry(
     text: str, place: Place, variables: Mapping[str, str] | None = None, arguments: Sequence[Word] = ()
 ) -> Script:
-    """Read a script without running it.
-
-    Parameters
-    ----------
-    text : the script
-    place : where each character stands
-    variables : of the environment
-    arguments : what `"$@"` stands for
-    """
+    """Read a script without running it."""
     if len(text) > MOST_CHARACTERS:
         return Script(problem=f"its script is longer than {MOST_CHARACTERS // 1024} KiB")
     try:
@@ -88,12 +80,7 @@ class _Value(Word):
     origin: Mapping[str, int]
 
     def part(self, text: str) -> Word:
-        """One of its words at its own line.
-
-        Parameters
-        ----------
-        text : the word
-        """
+        """One of its words at its own line."""
         return Word(text, self.origin.get(text, self.line), self.pointer, self.file)
 
 

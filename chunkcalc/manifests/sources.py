@@ -35,11 +35,6 @@ class Source(NamedTuple):
 def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
     """Every file to read, in a fixed order, and whether the user named it.
 
-    Parameters
-    ----------
-    paths : files, folders (searched through), globs, or `-`
-    root : what relative paths start from
-
     Raises
     ------
     ChunkcalcError : a path that does not exist
@@ -86,13 +81,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def shown(path: Path, root: Path) -> str:
-    """A path as reports write it: relative to the root where it lies below it, with forward slashes.
-
-    Parameters
-    ----------
-    path : the path
-    root : the root
-    """
+    """A path as reports write it: relative to the root where it lies below it, with forward slashes."""
     if str(path) == STDIN:
         return "stdin"
     absolute = Path(os.path.normpath(path.absolute()))
@@ -103,14 +92,7 @@ def shown(path: Path, root: Path) -> str:
 
 
 def read(path: Path, name: str, asked: bool = False) -> Source:
-    """A file as text, of at most 16 MiB.
-
-    Parameters
-    ----------
-    path : the file
-    name : as reports write it
-    asked : named by the user
-    """
+    """A file as text, of at most 16 MiB."""
     try:
         if not path.is_file():
             return Source(name, None, "is not a file", asked)
@@ -122,13 +104,7 @@ def read(path: Path, name: str, asked: bool = False) -> Source:
 
 
 def decode(data: bytes, name: str, asked: bool = False) -> Source:
-    """Bytes as text, with the line ends of Unix.
-
-    Parameters
-    ----------
-    data : the content
-    name, asked : as for `read`
-    """
+    """Bytes as text, with the line ends of Unix."""
     text, problem = _text(data)
     return Source(name, text, problem, asked)
 

@@ -22,13 +22,7 @@ STACK = {re.sub("-([a-z])", lambda match: match[1].upper(), flag): f"--{flag}" f
 
 
 def model_spec(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """vLLM production-stack Helm values.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """vLLM production-stack Helm values."""
     node = scope.node
     if node.get("modelURL") is None or scope.chain[-1][0] != "modelSpec":
         return
@@ -50,13 +44,7 @@ def model_spec(scope: Scope, configs: Configs) -> Iterator[Draft]:
 
 
 def vllm_runtime(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """vLLM production-stack VLLMRuntime.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """vLLM production-stack VLLMRuntime."""
     if scope.node.string("kind") != "VLLMRuntime" or (spec := scope.node.get("spec")) is None:
         return
     inner = Scope((*scope.chain, ("spec", spec)))
@@ -72,13 +60,7 @@ def vllm_runtime(scope: Scope, configs: Configs) -> Iterator[Draft]:
 
 
 def modelservice(scope: Scope, configs: Configs) -> Iterator[Draft]:
-    """llm-d modelservice Helm values.
-
-    Parameters
-    ----------
-    scope : the value
-    configs : of its file
-    """
+    """llm-d modelservice Helm values."""
     root = scope.node
     if root.get("modelArtifacts") is None or not (root.get("decode") or root.get("prefill")):
         return

@@ -14,12 +14,7 @@ MOST_STARTS = 300  # of a unit
 
 
 def commands(text: str) -> Iterator[tuple[Box, int | None, int]]:
-    """What a unit starts, its GPUs where they are listed, and the line of it.
-
-    Parameters
-    ----------
-    text : the unit
-    """
+    """What a unit starts, its GPUs where they are listed, and the line of it."""
     settings = list(_settings(text))
     variables: dict[str, str] = {}
     for key, value, line in settings:

@@ -62,12 +62,6 @@ def parse(
 ) -> Measurements:
     """What the text of a measurement file holds.
 
-    Parameters
-    ----------
-    content : of the file
-    path : of the file, for the records and errors
-    defaults, unit : as for `read`
-
     Raises
     ------
     ChunkcalcError : as for `read`

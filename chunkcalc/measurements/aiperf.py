@@ -29,32 +29,18 @@ BACKEND = (("endpoint", "backend"), ("backend",))
 
 
 def is_perf_export(document: Document) -> bool:
-    """Whether an object is such an export.
-
-    Parameters
-    ----------
-    document : the object
-    """
+    """Whether an object is such an export."""
     return "input_config" in document and any(isinstance(document.get(metric), dict) for metric in METRICS)
 
 
 def is_aiperf(document: Document) -> bool:
-    """Whether AIPerf wrote it, not GenAI-Perf before it.
-
-    Parameters
-    ----------
-    document : an export
-    """
+    """Whether AIPerf wrote it, not GenAI-Perf before it."""
     own = ("aiperf_version", "was_cancelled", "error_summary", "inter_chunk_latency")
     return any(key in document for key in own) or isinstance(within(document, "input_config", "loadgen"), dict)
 
 
 def perf_columns(document: Document) -> dict[str, object]:
     """The values of its run, by column.
-
-    Parameters
-    ----------
-    document : the export
 
     Raises
     ------

@@ -22,22 +22,12 @@ class UnreadableError(ValueError):
 
 
 def blank(value: object) -> bool:
-    """Whether a value says nothing.
-
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    """
+    """Whether a value says nothing."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def text(value: object) -> str:
-    """A value as one line of printable text, "" where it says nothing.
-
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    """
+    """A value as one line of printable text, "" where it says nothing."""
     if blank(value) or isinstance(value, (bool, list, dict)):
         return ""
     line = " ".join(str(value)[: 2 * LONGEST_TEXT].split())
@@ -46,12 +36,6 @@ def text(value: object) -> str:
 
 def number(value: object, name: str, least: float, most: float) -> float | None:
     """A number within bounds, None where the value says nothing.
-
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    name : what it is, for the reason
-    least, most : the bounds, both allowed
 
     Raises
     ------
@@ -70,12 +54,6 @@ def number(value: object, name: str, least: float, most: float) -> float | None:
 
 def count(value: object, name: str, least: int, most: int) -> int | None:
     """A whole number within bounds, None where the value says nothing.
-
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    name : what it is, for the reason
-    least, most : the bounds, both allowed
 
     Raises
     ------
@@ -113,11 +91,6 @@ def latency(value: object, name: str, per_second: float, *, zero: bool = False) 
 def switch(value: object, name: str) -> bool | None:
     """On or off, None where the value says nothing.
 
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    name : what it is, for the reason
-
     Raises
     ------
     UnreadableError : neither
@@ -131,12 +104,7 @@ def switch(value: object, name: str) -> bool | None:
 
 
 def weight_format(value: object) -> str | None:
-    """A format of weights in lower case, every 16-bit one as bf16; None where the value says nothing.
-
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    """
+    """A format of weights in lower case, every 16-bit one as bf16; None where the value says nothing."""
     found = text(value).lower()
     return "bf16" if found in SIXTEEN_BITS else found or None
 
@@ -163,11 +131,6 @@ def kv_format(value: object) -> KvFormat | None:
 
 
 def engine_name(value: object) -> str:
-    """An engine in lower case and one spelling, "" where the value says nothing.
-
-    Parameters
-    ----------
-    value : a cell, or what JSON holds
-    """
+    """An engine in lower case and one spelling, "" where the value says nothing."""
     found = text(value).lower()
     return ENGINES.get(found, found)

@@ -30,11 +30,6 @@ class Documents(NamedTuple):
 def split(content: str, path: str) -> Documents:
     """The objects of a JSON file, an array's elements taken one by one.
 
-    Parameters
-    ----------
-    content : of the file
-    path : of the file, for the error
-
     Raises
     ------
     ChunkcalcError : no JSON at all, or too many objects
@@ -61,11 +56,6 @@ def split(content: str, path: str) -> Documents:
 def within(document: object, *keys: str | int) -> Any:
     """What stands at a path of keys and positions, None where there is nothing.
 
-    Parameters
-    ----------
-    document : where to look
-    keys : from the outside in
-
     >>> within({"a": [{"b": 5}]}, "a", 0, "b"), within({"a": 1}, "a", "b")
     (5, None)
     """
@@ -79,13 +69,7 @@ def within(document: object, *keys: str | int) -> Any:
 
 
 def first_of(document: object, *paths: tuple[str | int, ...]) -> Any:
-    """What stands at the first path that leads to something, None where none does.
-
-    Parameters
-    ----------
-    document : where to look
-    paths : of keys and positions, likeliest first
-    """
+    """What stands at the first path that leads to something, None where none does."""
     return next((found for path in paths if (found := within(document, *path)) is not None), None)
 
 

@@ -33,10 +33,6 @@ DEGREES = ("tp", "dp", "ep", "pp")
 def option(fact: str) -> str:
     """The option that gives a fact.
 
-    Parameters
-    ----------
-    fact : its name
-
     >>> option("max_num_seqs")
     '--max-num-seqs'
     """
@@ -45,10 +41,6 @@ def option(fact: str) -> str:
 
 def parsed(values: Mapping[str, object]) -> dict[str, object]:
     """The facts of a run that stand by their own name in a file, None or "" where it says nothing.
-
-    Parameters
-    ----------
-    values : by column
 
     Raises
     ------
@@ -65,10 +57,6 @@ def parsed(values: Mapping[str, object]) -> dict[str, object]:
 
 def given(defaults: Mapping[str, object]) -> dict[str, object]:
     """The facts that options give, checked.
-
-    Parameters
-    ----------
-    defaults : by name; None and "" give nothing
 
     Returns
     -------
@@ -92,11 +80,6 @@ def given(defaults: Mapping[str, object]) -> dict[str, object]:
 def require(values: Mapping[str, object], where: str) -> None:
     """Refuse a run whose model, GPU or engine neither its file nor an option gives.
 
-    Parameters
-    ----------
-    values : by column, options included
-    where : the file, for the error
-
     Raises
     ------
     ChunkcalcError : the first that is missing, with the option that gives it
@@ -107,23 +90,12 @@ def require(values: Mapping[str, object], where: str) -> None:
 
 
 def assumed(rows: list[Mapping[str, object]]) -> tuple[str, ...]:
-    """The parallel degrees that no row says and that are then 1, as sentences.
-
-    Parameters
-    ----------
-    rows : their values by column, options included
-    """
+    """The parallel degrees that no row says and that are then 1, as sentences."""
     if not rows or any(not blank(values.get(degree)) for values in rows for degree in DEGREES):
         return ()
     return ("tp = 1: the file does not say how many GPUs served (--tp, --dp, --ep)",)
 
 
 def with_note(values: dict[str, object], *notes: str) -> dict[str, object]:
-    """The values with further caveats.
-
-    Parameters
-    ----------
-    values : by column
-    notes : to add; "" adds nothing
-    """
+    """The values with further caveats."""
     return values | {"note": "; ".join(part for part in (text(values.get("note")), *notes) if part)}

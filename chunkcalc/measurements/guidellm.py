@@ -26,23 +26,13 @@ PERCENTILES = ("p50", "p95", "p99")
 
 
 def is_guidellm_report(document: Document) -> bool:
-    """Whether an object is such a report.
-
-    Parameters
-    ----------
-    document : the object
-    """
+    """Whether an object is such a report."""
     benchmarks = document.get("benchmarks")
     return isinstance(benchmarks, list) and bool(benchmarks) and all(isinstance(each, dict) for each in benchmarks)
 
 
 def guidellm_columns(document: Document) -> Iterator[dict[str, object] | UnreadableError]:
-    """The values of each benchmark by column, or why it has none.
-
-    Parameters
-    ----------
-    document : the report
-    """
+    """The values of each benchmark by column, or why it has none."""
     for benchmark in document["benchmarks"]:
         try:
             yield _columns(benchmark, document)

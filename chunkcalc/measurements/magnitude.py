@@ -67,11 +67,6 @@ def check_steps(times: Sequence[float], unit: Unit | None, where: str) -> None:
 def check_runs(runs: Sequence[Run], unit: Unit | None, where: str) -> None:
     """The same for a table of runs.
 
-    Parameters
-    ----------
-    runs : of one file
-    unit, where : as for `check_columns`
-
     Raises
     ------
     ChunkcalcError : a column's median is no such latency
@@ -81,11 +76,6 @@ def check_runs(runs: Sequence[Run], unit: Unit | None, where: str) -> None:
 
 def check_mixed(runs: Sequence[Run], where: str) -> None:
     """Refuse a table whose rows are in different units.
-
-    Parameters
-    ----------
-    runs : of one file
-    where : the file, for the error
 
     Raises
     ------

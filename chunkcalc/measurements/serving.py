@@ -60,13 +60,7 @@ def run_of(row: int, path: str, values: Mapping[str, object], per_second: float)
 def runs_of(
     rows: Iterable[tuple[int, Mapping[str, object]]], path: str, per_second: float
 ) -> tuple[list[Run], list[Skipped]]:
-    """The runs of all rows, and the rows that are none.
-
-    Parameters
-    ----------
-    rows : their numbers and values, options included
-    path, per_second : as for `run_of`
-    """
+    """The runs of all rows, and the rows that are none."""
     runs, skipped = [], []
     for row, values in rows:
         try:
@@ -78,12 +72,6 @@ def runs_of(
 
 def whole(value: object, name: str, least: int = 1, most: int = MOST_TOKENS) -> int:
     """A whole number that a row cannot do without.
-
-    Parameters
-    ----------
-    value : of its cell
-    name : of its column
-    least, most : the bounds, both allowed
 
     Raises
     ------

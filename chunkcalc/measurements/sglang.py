@@ -21,21 +21,12 @@ OWN = ("total_output_tokens_retokenized", "random_range_ratio", "accept_length")
 
 
 def is_sglang_result(document: Document) -> bool:
-    """Whether an object is such a result.
-
-    Parameters
-    ----------
-    document : the object
-    """
+    """Whether an object is such a result."""
     return {"completed", "total_input_tokens", "backend"} <= set(document) and any(key in document for key in OWN)
 
 
 def sglang_columns(document: Document) -> dict[str, object]:
     """The values of its run, by column.
-
-    Parameters
-    ----------
-    document : the object
 
     Raises
     ------

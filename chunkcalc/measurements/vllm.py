@@ -27,21 +27,12 @@ DATE = re.compile(r"(\d{4})(\d\d)(\d\d)-\d{6}")
 
 
 def is_vllm_result(document: Document) -> bool:
-    """Whether an object is such a result.
-
-    Parameters
-    ----------
-    document : the object
-    """
+    """Whether an object is such a result."""
     return {"completed", "total_input_tokens", "model_id"} <= set(document)
 
 
 def vllm_columns(document: Document) -> dict[str, object]:
     """The values of its run, by column.
-
-    Parameters
-    ----------
-    document : the object
 
     Raises
     ------
@@ -66,10 +57,6 @@ def vllm_columns(document: Document) -> dict[str, object]:
 def means(document: Document) -> dict[str, object]:
     """Requests and mean lengths from totals.
 
-    Parameters
-    ----------
-    document : a result of vLLM or SGLang
-
     Raises
     ------
     UnreadableError : no request was answered
@@ -88,12 +75,7 @@ def means(document: Document) -> dict[str, object]:
 
 
 def latencies(document: Document) -> dict[str, object]:
-    """Means and percentiles; a mean of 0 stands where nothing was measured, as without streaming.
-
-    Parameters
-    ----------
-    document : a result of vLLM or SGLang
-    """
+    """Means and percentiles; a mean of 0 stands where nothing was measured, as without streaming."""
     found: dict[str, object] = {}
     for name in QUANTITIES:
         if document.get(f"mean_{name}_ms") == 0:

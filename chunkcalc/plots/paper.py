@@ -33,11 +33,6 @@ NARROW = 6.0  # times the smallest value: an axis from zero shows it all
 def check_target(path: Path, option: str = "--plot") -> None:
     """Refuse what cannot become a picture, before anything is computed.
 
-    Parameters
-    ----------
-    path : the file to write
-    option : that names it
-
     Raises
     ------
     ChunkcalcError : another suffix, no matplotlib
@@ -49,13 +44,7 @@ def check_target(path: Path, option: str = "--plot") -> None:
 
 
 def canvas(width: float = 8.0, height: float = 5.0, heights: Sequence[float] = (1.0,)) -> tuple[Any, Any]:
-    """A figure and its axes, one above the other with the same tokens, without a window on any screen.
-
-    Parameters
-    ----------
-    width, height : inches
-    heights : of the axes, relative to each other
-    """
+    """A figure and its axes, one above the other with the same tokens, without a window on any screen."""
     import matplotlib  # noqa: PLC0415 - half a second that only a picture needs
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -66,25 +55,14 @@ def canvas(width: float = 8.0, height: float = 5.0, heights: Sequence[float] = (
 
 
 def word(answer: Answer) -> str:
-    """What the answer's chunk is: the one to set, the one that was judged, or the closest where none holds.
-
-    Parameters
-    ----------
-    answer : the answer
-    """
+    """What the answer's chunk is: the one to set, the one that was judged, or the closest where none holds."""
     if answer.given:
         return "judged"
     return "set" if answer.holds and answer.window.chunk_min is not None else "closest"
 
 
 def render(figure: Any, suffix: str) -> bytes:
-    """The picture as a file's content.
-
-    Parameters
-    ----------
-    figure : the picture
-    suffix : .svg or .png
-    """
+    """The picture as a file's content."""
     out = io.BytesIO()
     metadata = {"Date": None} if suffix == ".svg" else {}
     figure.savefig(out, format=suffix[1:], dpi=150, metadata=metadata)
@@ -111,13 +89,7 @@ def token_axis(axes: Any, low: float, high: float) -> None:
 
 
 def time_axis(axes: Any, values: Sequence[float]) -> None:
-    """An axis of times: from zero where they differ little, else logarithmic.
-
-    Parameters
-    ----------
-    axes : of the picture
-    values : what it shows
-    """
+    """An axis of times: from zero where they differ little, else logarithmic."""
     low, high = min(values), max(values)
     if high < NARROW * low:
         axes.set_ylim(0, 1.1 * high)

@@ -17,12 +17,7 @@ OPACITY = 0.75
 
 
 def patches(states: Iterable[str]) -> list[Any]:
-    """Entries of a legend for the states that occur.
-
-    Parameters
-    ----------
-    states : of the points
-    """
+    """Entries of a legend for the states that occur."""
     from matplotlib.patches import Patch  # noqa: PLC0415 - only a picture needs it
 
     seen = set(states)

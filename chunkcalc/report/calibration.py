@@ -27,14 +27,7 @@ NAMES = (("TPOT", "tpot"), ("TTFT", "ttft"))
 
 
 def text(found: Calibrated, left_out: Sequence[LeftOut], path: str) -> str:
-    """The report of `chunkcalc calibrate`.
-
-    Parameters
-    ----------
-    found : what was found
-    left_out : rows that do not count
-    path : of the profile
-    """
+    """The report of `chunkcalc calibrate`."""
     versions = f" {', '.join(found.versions)}" if found.versions else ""
     head = f"{found.base.id} under {found.engine}{versions}"
     none = f"NOT CALIBRATED: the shipped constants of {head} predict these rows as well as any fit"
@@ -100,13 +93,7 @@ def _wrapped(label: str, words: str) -> list[str]:
 
 
 def command(found: Calibrated, path: str) -> str:
-    """A command that uses the profile.
-
-    Parameters
-    ----------
-    found : what was found
-    path : of the profile
-    """
+    """A command that uses the profile."""
     run = found.rows[0].served.run
     gpu = path if found.choice else found.base.id
     words = ["chunkcalc", "solve", "--model", run.model, "--gpu", gpu, "--engine", found.engine]
@@ -145,15 +132,7 @@ def _more(found: Calibrated) -> str:
 
 
 def json(found: Calibrated, left_out: Sequence[LeftOut], files: Sequence[Path], path: str) -> dict[str, Any]:
-    """The schema chunkcalc.calibration/1.
-
-    Parameters
-    ----------
-    found : what was found
-    left_out : rows that do not count
-    files : that were read
-    path : of the profile
-    """
+    """The schema chunkcalc.calibration/1."""
     return {
         "schema": SCHEMA, "gpu": found.base.id, "engine": found.engine, "engine_versions": list(found.versions),
         "files": [str(file) for file in files], "rows": len(found.rows), "configurations": found.configurations,
@@ -181,14 +160,7 @@ def _constant(name: str, each: Range, *, moved: bool) -> dict[str, Any]:
 
 
 def profile(found: Calibrated, files: Sequence[Path], date: str) -> str:
-    """The profile: the shipped one, extended by what was fitted and where it comes from.
-
-    Parameters
-    ----------
-    found : what was found, with a choice
-    files : that were read
-    date : of the calibration
-    """
+    """The profile: the shipped one, extended by what was fitted and where it comes from."""
     keys = {key(name)[0]: value / key(name)[1] for name, value in found.values.items()}
     told = {
         "date": date, "engine": found.engine, "engine_version": ", ".join(found.versions), "rows": len(found.rows),

@@ -32,12 +32,7 @@ ESCAPES = {
 
 
 def markdown(found: Derivation) -> str:
-    """The derivation as Markdown.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """The derivation as Markdown."""
     parts = [f"**{words.subject(found)}**"]
     for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
         parts.append(f"## {head}")
@@ -56,12 +51,7 @@ def markdown(found: Derivation) -> str:
 
 
 def markdown_equation(shown: Shown) -> str:
-    """One equation as Markdown.
-
-    Parameters
-    ----------
-    shown : the equation
-    """
+    """One equation as Markdown."""
     rows = [f"{shown.left} = {shown.symbols}", f"  = {shown.numbers}", f"  = {shown.value}"]
     if shown.inverse:
         rows.append(f"from {shown.inverse}")
@@ -95,12 +85,7 @@ def _bold(text: str) -> str:
 
 
 def latex(found: Derivation) -> str:
-    """The derivation as a document that LaTeX compiles.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """The derivation as a document that LaTeX compiles."""
     parts = [PREAMBLE, rf"\noindent\textbf{{{_escaped(words.subject(found))}}}"]
     for head, equations in ((words.TEXTBOOK, found.textbook), (words.CORRECTED, found.corrected)):
         parts.append(rf"\section*{{{_escaped(head)}}}")
@@ -120,12 +105,7 @@ def latex(found: Derivation) -> str:
 
 
 def latex_equation(shown: Shown) -> str:
-    """One equation as a paragraph of LaTeX.
-
-    Parameters
-    ----------
-    shown : the equation
-    """
+    """One equation as a paragraph of LaTeX."""
     unit = EQUATIONS[shown.key].unit
     rows = [*shown.tex, rf"{EQUATIONS[shown.key].left[1]} = \text{{{_escaped(shown.value)}}}"]
     body = " \\\\\n".join(row.replace(" = ", " &= ", 1) for row in rows)

@@ -27,12 +27,7 @@ CHANGES = "What 10 % more of something changes, at the same budget"
 
 
 def subject(found: Derivation) -> str:
-    """What is explained.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """What is explained."""
     answer = found.answer
     deployment, workload = answer.case.deployment, answer.workload
     return (
@@ -43,12 +38,7 @@ def subject(found: Derivation) -> str:
 
 
 def conclusion(found: Derivation) -> str:
-    """The answer in one sentence.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """The answer in one sentence."""
     answer = found.answer
     ends = answer.window
     verb = "judged" if answer.given else "set" if answer.holds and ends.chunk_min else "closest"
@@ -63,12 +53,7 @@ def conclusion(found: Derivation) -> str:
 
 
 def text(found: Derivation) -> list[Line]:
-    """The whole derivation.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """The whole derivation."""
     out: list[Line] = [[Segment(row, "bold")] for row in textwrap.wrap(subject(found), WIDTH)]
     for head, equations in ((TEXTBOOK, found.textbook), (CORRECTED, found.corrected)):
         out += [[], [Segment(head, "bold underline")]]
@@ -86,12 +71,7 @@ def text(found: Derivation) -> list[Line]:
 
 
 def equation(shown: Shown) -> list[Line]:
-    """One equation: symbols, inverse, numbers, result, and what it means.
-
-    Parameters
-    ----------
-    shown : the equation
-    """
+    """One equation: symbols, inverse, numbers, result, and what it means."""
     out: list[Line] = [[Segment(f"{shown.key:<{INDENT}}", "bold cyan"), Segment(shown.title, "bold")]]
     head = f"{shown.left} = "
     out += _formula(head, shown.symbols)
@@ -114,12 +94,7 @@ def _formula(head: str, formula: str) -> list[Line]:
 
 
 def floor_words(found: Derivation) -> str:
-    """What the floor means.
-
-    Parameters
-    ----------
-    found : a derivation with a floor
-    """
+    """What the floor means."""
     assert found.floor is not None
     if not found.floor.judged:
         return f"no engine takes less than {format_duration(found.floor.step)} at this chunk"
@@ -131,12 +106,7 @@ def floor_words(found: Derivation) -> str:
 
 
 def floor_rows(found: Derivation) -> list[str]:
-    """The floor's formula, a line for each resource, and its value at the answer's chunk.
-
-    Parameters
-    ----------
-    found : a derivation with a floor
-    """
+    """The floor's formula, a line for each resource, and its value at the answer's chunk."""
     assert found.floor is not None
     sides = found.floor.sides
     rows = [f"{'t >= max(' if not index else ' ' * 9}{side}{',' if index + 1 < len(sides) else ')'}"
@@ -145,12 +115,7 @@ def floor_rows(found: Derivation) -> list[str]:
 
 
 def floor_value(found: Derivation) -> str:
-    """The floor at the answer's chunk.
-
-    Parameters
-    ----------
-    found : a derivation with a floor
-    """
+    """The floor at the answer's chunk."""
     assert found.floor is not None
     return f"{format_duration(found.floor.step)} at c = {format_count(found.answer.chunk)}"
 
@@ -163,12 +128,7 @@ def _floor(found: Derivation) -> Iterator[Line]:
 
 
 def signed(seconds: float | None) -> str:
-    """A time with its sign.
-
-    Parameters
-    ----------
-    seconds : None prints as nothing
-    """
+    """A time with its sign."""
     if seconds is None:
         return ""
     if abs(seconds) < NOTHING:
@@ -177,12 +137,7 @@ def signed(seconds: float | None) -> str:
 
 
 def term_rows(found: Derivation) -> list[tuple[str, str, str, str]]:
-    """(name, longest step, TTFT, why) of every term: the textbook's, what each adds, and their sum.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """(name, longest step, TTFT, why) of every term: the textbook's, what each adds, and their sum."""
     first, *more = found.terms
     expected = found.answer.expected
     return [
@@ -202,12 +157,7 @@ def _terms(found: Derivation) -> Iterator[Line]:
 
 
 def terms_words(found: Derivation) -> str:
-    """The largest difference between the textbook's step and the expected one.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """The largest difference between the textbook's step and the expected one."""
     largest = max(found.terms[1:], key=lambda term: abs(term.step or 0.0))
     by = format_duration(abs(largest.step or 0.0))
     if (largest.step or 0.0) < 0:
@@ -216,13 +166,7 @@ def terms_words(found: Derivation) -> str:
 
 
 def change_cells(base: Values, change: Change) -> tuple[str, ...]:
-    """Window, and how step, TTFT and mean TPOT move.
-
-    Parameters
-    ----------
-    base : before the change
-    change : the change
-    """
+    """Window, and how step, TTFT and mean TPOT move."""
     after = change.values
     window = "none"
     if after.chunk_min is not None and after.chunk_max is not None:
@@ -239,24 +183,14 @@ def _percent(share: float) -> str:
 
 
 def change_name(change: Change) -> str:
-    """What was changed, and by how much where that is a whole number.
-
-    Parameters
-    ----------
-    change : the change
-    """
+    """What was changed, and by how much where that is a whole number."""
     if change.amount is None:
         return change.what
     return f"{change.what}, {format_count(change.amount[1])}"
 
 
 def change_words(found: Derivation) -> str:
-    """What moves the upper end of the window most, in one sentence.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """What moves the upper end of the window most, in one sentence."""
     base = found.base.chunk_max
     moves = [] if base is None else [
         (change.values.chunk_max - base, change.what) for change in found.changes
@@ -285,12 +219,7 @@ def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def json(found: Derivation) -> dict[str, Any]:
-    """chunkcalc.explain/1.
-
-    Parameters
-    ----------
-    found : the derivation
-    """
+    """chunkcalc.explain/1."""
     floor = found.floor
     return {
         "schema": SCHEMA, "inputs": inputs(found.answer), "verdict": found.answer.verdict,
@@ -307,12 +236,7 @@ def json(found: Derivation) -> dict[str, Any]:
 
 
 def json_equation(shown: Shown) -> dict[str, Any]:
-    """An equation as JSON.
-
-    Parameters
-    ----------
-    shown : the equation
-    """
+    """An equation as JSON."""
     return {
         "key": shown.key, "title": shown.title, "source": shown.source, "left": shown.left, "formula": shown.symbols,
         "inverse": shown.inverse, "numbers": shown.numbers, "value": shown.value, "result": shown.result,

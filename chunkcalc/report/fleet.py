@@ -16,12 +16,7 @@ SHOWN = 10
 
 
 def text(found: Fleet) -> str:
-    """The report of `chunkcalc fleet`.
-
-    Parameters
-    ----------
-    found : the answer
-    """
+    """The report of `chunkcalc fleet`."""
     question, chosen = found.question, found.chosen
     lengths = f"{format_count(question.prompt)} prompt + {format_count(question.output or 0)} output tokens"
     if chosen is None:
@@ -81,12 +76,7 @@ def _short(shape: Shape) -> str:
 
 
 def json(found: Fleet) -> dict[str, Any]:
-    """The schema chunkcalc.fleet/1.
-
-    Parameters
-    ----------
-    found : the answer
-    """
+    """The schema chunkcalc.fleet/1."""
     return {
         "schema": SCHEMA,
         "rate": found.rate,

@@ -23,12 +23,7 @@ QUANTILES = (50, 90, 99)
 
 
 def dumps(data: Mapping[str, Any]) -> str:
-    """JSON text; infinite and undefined numbers become null.
-
-    Parameters
-    ----------
-    data : what to write
-    """
+    """JSON text; infinite and undefined numbers become null."""
     return json.dumps(_finite(data), indent=2, ensure_ascii=False)
 
 
@@ -41,12 +36,7 @@ def _finite(value: Any) -> Any:
 
 
 def solve(answer: Answer) -> dict[str, Any]:
-    """An answer in the schema chunkcalc.solve/1.
-
-    Parameters
-    ----------
-    answer : the answer
-    """
+    """An answer in the schema chunkcalc.solve/1."""
     return {
         "schema": SOLVE,
         "inputs": inputs(answer),
@@ -93,12 +83,7 @@ def _load(load: Load) -> dict[str, Any]:
 
 
 def numbers(answer: Answer) -> dict[str, Any]:
-    """The readings, the window and the memory of an answer.
-
-    Parameters
-    ----------
-    answer : the answer
-    """
+    """The readings, the window and the memory of an answer."""
     return {
         "floor": _reading(answer.floor),
         "expected": {
@@ -120,12 +105,7 @@ def numbers(answer: Answer) -> dict[str, Any]:
 
 
 def memory(capacity: Capacity) -> dict[str, Any]:
-    """The memory of a replica.
-
-    Parameters
-    ----------
-    capacity : the memory
-    """
+    """The memory of a replica."""
     return {name: getattr(capacity, name) for name in _CAPACITY}
 
 
@@ -143,12 +123,7 @@ def _reading(reading: Reading) -> dict[str, Any]:
 
 
 def inputs(answer: Answer) -> dict[str, Any]:
-    """Every resolved input as {value, from}.
-
-    Parameters
-    ----------
-    answer : the answer
-    """
+    """Every resolved input as {value, from}."""
     deployment, workload, origins = answer.case.deployment, answer.workload, answer.case.origins
     values: dict[str, Any] = {
         "model": deployment.model.id,
@@ -183,12 +158,7 @@ def inputs(answer: Answer) -> dict[str, Any]:
 
 
 def model(record: Model) -> dict[str, Any]:
-    """A model's row of chunkcalc.models/1.
-
-    Parameters
-    ----------
-    record : the model
-    """
+    """A model's row of chunkcalc.models/1."""
     return {
         "id": record.id,
         "family": record.family,
@@ -206,12 +176,7 @@ def model(record: Model) -> dict[str, Any]:
 
 
 def gpu(record: Hardware) -> dict[str, Any]:
-    """A GPU's row of chunkcalc.gpus/1.
-
-    Parameters
-    ----------
-    record : the GPU
-    """
+    """A GPU's row of chunkcalc.gpus/1."""
     return {
         "id": record.id,
         "name": record.name,
@@ -236,22 +201,12 @@ def gpu(record: Hardware) -> dict[str, Any]:
 
 
 def calibrated(record: Hardware) -> bool:
-    """Whether the GPU's own 16-bit products and attention were measured.
-
-    Parameters
-    ----------
-    record : the GPU
-    """
+    """Whether the GPU's own 16-bit products and attention were measured."""
     return not {"gemm.bf16", "prefill_attention.bf16", "decode_attention.bf16"} & record.generic
 
 
 def engine(found: Inspection) -> dict[str, Any]:
-    """A command line in the schema chunkcalc.engine/1.
-
-    Parameters
-    ----------
-    found : the inspection
-    """
+    """A command line in the schema chunkcalc.engine/1."""
     reading = found.reading
     return {
         "schema": ENGINE,

@@ -16,13 +16,7 @@ NAMES = {"ttft": "TTFT", "tpot": "mean TPOT", "itl": "token gap"}
 
 
 def text(case: Case, found: Simulation) -> str:
-    """The report of `chunkcalc replay`.
-
-    Parameters
-    ----------
-    case : the deployment
-    found : what came of it
-    """
+    """The report of `chunkcalc replay`."""
     deployment, finished = case.deployment, found.finished
     gpus = deployment.parallelism.gpus
     engine = f"{deployment.engine.name} {deployment.engine.version}"
@@ -62,12 +56,7 @@ def _times(found: Simulation) -> str:
 
 
 def json(found: Simulation) -> dict[str, Any]:
-    """The schema chunkcalc.replay/1.
-
-    Parameters
-    ----------
-    found : what came of it
-    """
+    """The schema chunkcalc.replay/1."""
     finished = found.finished
     duration = found.duration_s
     return {
@@ -96,12 +85,7 @@ def _milliseconds(values: dict[str, float] | None) -> dict[str, float] | None:
 
 
 def per_request(found: Simulation) -> str:
-    """A CSV with a row per request, by arrival; empty where a request was rejected.
-
-    Parameters
-    ----------
-    found : what came of it
-    """
+    """A CSV with a row per request, by arrival; empty where a request was rejected."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(("arrival_s", "input", "output", "ttft_ms", "tpot_ms", "max_itl_ms", "finished_s", "preempted"))

@@ -23,13 +23,7 @@ HEAD = ("", "rows", "MAPE", "median", "p90", "bias")
 
 
 def text(found: Score, names: Sequence[str] = ()) -> str:
-    """The report of `chunkcalc score`.
-
-    Parameters
-    ----------
-    found : the score
-    names : files, for the first line
-    """
+    """The report of `chunkcalc score`."""
     lines = [f"{', '.join(names)}: " if names else "", f"{found.rows:,} rows, {found.scored:,} scored"]
     rows = ["".join(lines), ""]
     if found.kind == "steps":
@@ -143,12 +137,7 @@ def _parts(each: Scored) -> str:
 
 
 def json(found: Score) -> dict[str, Any]:
-    """The schema chunkcalc.score/1: fractions, latencies in seconds.
-
-    Parameters
-    ----------
-    found : the score
-    """
+    """The schema chunkcalc.score/1: fractions, latencies in seconds."""
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": found.kind,

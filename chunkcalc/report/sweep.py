@@ -50,12 +50,7 @@ class Strip:
 
 
 def keys_of(case: Case) -> dict[str, Any]:
-    """What tells a deployment of a sweep from the others.
-
-    Parameters
-    ----------
-    case : the deployment
-    """
+    """What tells a deployment of a sweep from the others."""
     deployment, precision, ranks = case.deployment, case.deployment.precision, case.deployment.parallelism
     values = (
         deployment.model.id, deployment.hardware.id, ranks.gpus, ranks.tp, ranks.pp, ranks.dp, ranks.ep,
@@ -65,13 +60,7 @@ def keys_of(case: Case) -> dict[str, Any]:
 
 
 def strips(case: Case, points: Sequence[Point]) -> list[Strip]:
-    """The points of a deployment by batch and context.
-
-    Parameters
-    ----------
-    case : the deployment
-    points : of it
-    """
+    """The points of a deployment by batch and context."""
     from chunkcalc.grids.points import window_of  # noqa: PLC0415 - numpy
 
     states: dict[tuple[int, int], list[tuple[int, str]]] = {}
@@ -86,36 +75,19 @@ def strips(case: Case, points: Sequence[Point]) -> list[Strip]:
 
 
 def csv_rows(rows: Iterable[Sequence[Any]]) -> str:
-    """Lines of CSV.
-
-    Parameters
-    ----------
-    rows : their values
-    """
+    """Lines of CSV."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 
 def json_line(keys: Mapping[str, Any], point: Point) -> str:
-    """A point as one line of JSON.
-
-    Parameters
-    ----------
-    keys : of its deployment
-    point : the point
-    """
+    """A point as one line of JSON."""
     return json.dumps(record(keys, point)) + "\n"
 
 
 def record(keys: Mapping[str, Any], point: Point) -> dict[str, Any]:
-    """A point as JSON; what is infinite is null.
-
-    Parameters
-    ----------
-    keys : of its deployment
-    point : the point
-    """
+    """A point as JSON; what is infinite is null."""
     values = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in point._asdict().items()
@@ -124,14 +96,7 @@ def record(keys: Mapping[str, Any], point: Point) -> dict[str, Any]:
 
 
 def document(rows: Sequence[Mapping[str, Any]], strips: Sequence[Strip], left_out: Sequence[str]) -> dict[str, Any]:
-    """chunkcalc.sweep/1.
-
-    Parameters
-    ----------
-    rows : every point
-    strips : their windows
-    left_out : deployments that are no part of it, and why
-    """
+    """chunkcalc.sweep/1."""
     windows = []
     for strip in strips:
         held = strip.held

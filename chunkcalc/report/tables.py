@@ -20,13 +20,7 @@ WIDTH = 80
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell; the first to the left, the others to the right.
-
-    Parameters
-    ----------
-    head : column titles
-    rows : cells
-    """
+    """Columns as wide as their widest cell; the first to the left, the others to the right."""
     lines = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(head))]
     return "\n".join("  ".join(_aligned(line, widths)).rstrip() for line in lines)
@@ -46,12 +40,7 @@ def _pairs(rows: Sequence[tuple[str, str]], width: int) -> str:
 
 
 def models(records: Iterable[Model]) -> str:
-    """One line per model.
-
-    Parameters
-    ----------
-    records : the models
-    """
+    """One line per model."""
     head = ("model", "params", "active", "KV B/token", "fixed/seq", "weights")
     return table(head, (_model_row(record) for record in records))
 
@@ -73,12 +62,7 @@ def _billions(count: float) -> str:
 
 
 def gpus(records: Iterable[Hardware]) -> str:
-    """One line per GPU.
-
-    Parameters
-    ----------
-    records : the GPUs
-    """
+    """One line per GPU."""
     head = ("gpu", "bf16", "fp8", "memory", "bandwidth", "link", "calibrated")
     return table(head, (_gpu_row(record) for record in records))
 
@@ -95,12 +79,7 @@ def _gpu_row(record: Hardware) -> tuple[str, ...]:
 
 
 def model(record: Model) -> str:
-    """Everything about a model.
-
-    Parameters
-    ----------
-    record : the model
-    """
+    """Everything about a model."""
     growing = format_count(counts.kv_bytes_per_token(record, "bf16"))
     fixed = format_bytes(counts.fixed_bytes_per_sequence(record, "bf16"))
     shipped = format_bytes(counts.weight_bytes(record, precision_for(record)))
@@ -139,12 +118,7 @@ def _ffn(ffn: object) -> str:
 
 
 def gpu(record: Hardware) -> str:
-    """Everything about a GPU.
-
-    Parameters
-    ----------
-    record : the GPU
-    """
+    """Everything about a GPU."""
     link = record.link
     rows = [("id", record.id), ("name", record.name), ("also", ", ".join(record.aliases))]
     rows += [(f"{dtype} dense", format_si(value, "FLOP/s")) for dtype, value in record.peak.items()]
@@ -167,12 +141,7 @@ def gpu(record: Hardware) -> str:
 
 
 def engine(found: Inspection) -> str:
-    """What a command line means: the step, what memory admits, every value, what differs.
-
-    Parameters
-    ----------
-    found : the inspection
-    """
+    """What a command line means: the step, what memory admits, every value, what differs."""
     reading = found.reading
     parallelism = reading.parallelism
     head = (

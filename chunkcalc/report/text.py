@@ -41,22 +41,12 @@ Line = list[Segment]
 
 
 def plain(lines: Sequence[Line]) -> str:
-    """Text without any style.
-
-    Parameters
-    ----------
-    lines : the report
-    """
+    """Text without any style."""
     return "\n".join("".join(segment.text for segment in line).rstrip() for line in lines)
 
 
 def coloured(lines: Sequence[Line]) -> None:
-    """Write the lines to the terminal with colour.
-
-    Parameters
-    ----------
-    lines : the report
-    """
+    """Write the lines to the terminal with colour."""
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 

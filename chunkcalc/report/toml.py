@@ -16,12 +16,7 @@ _HEAD = (
 
 
 def model(record: Model) -> str:
-    """The text of a profile; fields at their default are left out.
-
-    Parameters
-    ----------
-    record : the model
-    """
+    """The text of a profile; fields at their default are left out."""
     given = _given(record)
     lines = [f"{name} = {_value(given[name])}" for name in _HEAD if name in given]
     for name in ("formats", "unquantised", "variants"):

@@ -73,12 +73,6 @@ class Calibrated:
 def calibrate(rows: Sequence[Usable], base: Hardware, progress: Progress = silent) -> Calibrated:
     """Fit a GPU's constants to runs.
 
-    Parameters
-    ----------
-    rows : the runs, of one engine
-    base : the GPU that served them
-    progress : called with parts done and parts in all
-
     Returns
     -------
     what was found; without a choice where no fit predicts better than the shipped constants
@@ -177,14 +171,7 @@ def _rounded(name: str, value: float) -> float:
 
 
 def calibrated_hardware(base: Hardware, engine: str, values: Mapping[str, float]) -> Hardware:
-    """The GPU with fitted constants.
-
-    Parameters
-    ----------
-    base : as shipped
-    engine : that was calibrated
-    values : its constants, in seconds or as shares
-    """
+    """The GPU with fitted constants."""
     return replace(base, overheads={**base.overheads, engine: base.overheads[engine]._replace(**values)})
 
 

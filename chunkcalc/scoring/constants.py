@@ -55,10 +55,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 def key(name: str) -> tuple[str, float]:
     """How a profile writes a constant: its key, and the unit in seconds.
 
-    Parameters
-    ----------
-    name : of the constant
-
     >>> key("decode_layer"), key("cache")
     (('decode_layer_us', 1e-06), ('cache', 1.0))
     """

@@ -98,14 +98,7 @@ class _Errors:
 
 
 def fit(of: Sample, names: Sequence[str], chosen: Mask | None = None) -> dict[str, float]:
-    """The constants that suit runs best, the shipped values being believed as far as their spread.
-
-    Parameters
-    ----------
-    of : the runs
-    names : constants to find
-    chosen : the runs to look at; None for all
-    """
+    """The constants that suit runs best, the shipped values being believed as far as their spread."""
     errors = _Errors(of, names, np.ones(len(of.tpot), bool) if chosen is None else chosen)
     low, high = errors.bounds
     begin = np.clip(errors.start, low + 1e-6, high - 1e-6)
@@ -123,13 +116,7 @@ def _within(name: str, value: float) -> float:
 
 
 def ranges(of: Sample, values: Mapping[str, float]) -> dict[str, Range]:
-    """What the runs say of each constant, from the Jacobian at the solution, all of them moving together.
-
-    Parameters
-    ----------
-    of : the runs
-    values : the constants found
-    """
+    """What the runs say of each constant, from the Jacobian at the solution, all of them moving together."""
     names = tuple(values)
     errors = _Errors(of, names, np.ones(len(of.tpot), bool))
     x = np.array([values[name] for name in names]) / errors.spread
@@ -155,14 +142,7 @@ def ranges(of: Sample, values: Mapping[str, float]) -> dict[str, Range]:
 
 
 def held_out(of: Sample, names: Sequence[str], told: Callable[[], None]) -> Array:
-    """The errors of every run, predicted by constants fitted to other configurations.
-
-    Parameters
-    ----------
-    of : the runs
-    names : constants to find
-    told : called after each part
-    """
+    """The errors of every run, predicted by constants fitted to other configurations."""
     every, random = np.unique(of.configurations), np.random.default_rng(0)
     deals = []
     for _ in range(DEALS if len(every) > FOLDS else 1):
@@ -177,11 +157,6 @@ def held_out(of: Sample, names: Sequence[str], told: Callable[[], None]) -> Arra
 
 
 def parts(of: Sample) -> int:
-    """How many fits it takes to hold every run out.
-
-    Parameters
-    ----------
-    of : the runs
-    """
+    """How many fits it takes to hold every run out."""
     many = len(np.unique(of.configurations))
     return FOLDS * DEALS if many > FOLDS else many

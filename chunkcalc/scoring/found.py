@@ -32,12 +32,7 @@ class Scored:
     floor: float
 
     def ratio(self, name: str) -> float | None:
-        """Predicted over measured [1]; None where it was not measured.
-
-        Parameters
-        ----------
-        name : `tpot` or `ttft`
-        """
+        """Predicted over measured [1]; None where it was not measured."""
         measured = getattr(self.served.run, name)
         return getattr(self.predicted, name) / measured if measured else None
 

@@ -33,32 +33,17 @@ class Sample:
     correction: Array
 
     def predict(self, values: Mapping[str, float]) -> Array:
-        """TPOT and TTFT of every run [s].
-
-        Parameters
-        ----------
-        values : constants that differ from the shipped ones
-        """
+        """TPOT and TTFT of every run [s]."""
         moved = {name: np.full(len(self.tpot), value) for name, value in values.items()}
         return np.array(self.features.predict({**self.shipped, **moved})) * self.correction
 
     def start(self, name: str) -> float:
-        """The shipped value of a constant.
-
-        Parameters
-        ----------
-        name : of the constant
-        """
+        """The shipped value of a constant."""
         return float(self.shipped[name][0])
 
 
 def sample(rows: Sequence[Usable]) -> Sample:
-    """Arrays of runs, exact at the shipped constants.
-
-    Parameters
-    ----------
-    rows : the runs
-    """
+    """Arrays of runs, exact at the shipped constants."""
     load = []
     for row in rows:
         ranks = row.served.deployment.parallelism.dp
@@ -79,13 +64,7 @@ def sample(rows: Sequence[Usable]) -> Sample:
 
 
 def present(of: Sample, names: Sequence[str]) -> tuple[str, ...]:
-    """Those constants that have a part in some run.
-
-    Parameters
-    ----------
-    of : the runs
-    names : constants to try
-    """
+    """Those constants that have a part in some run."""
     base, found = of.predict({}), []
     for name in names:
         start, constant = of.start(name), CONSTANTS[name]

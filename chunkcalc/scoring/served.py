@@ -63,10 +63,6 @@ class Served:
 def predict(served: Served) -> Closed:
     """What the client of a run should see: a closed loop of users, or arrivals at a rate.
 
-    Parameters
-    ----------
-    served : the run
-
     Raises
     ------
     ChunkcalcError : more arrives than is served
@@ -97,10 +93,6 @@ class Servers:
 
     def served(self, run: Run) -> Served:
         """The deployment and load of a run.
-
-        Parameters
-        ----------
-        run : as measured
 
         Raises
         ------
@@ -184,12 +176,7 @@ def _field(flag: str) -> str:
 
 
 def answers(run: Run) -> tuple[float, ...]:
-    """Lengths of a run's answers over their mean, each as likely.
-
-    Parameters
-    ----------
-    run : as measured
-    """
+    """Lengths of a run's answers over their mean, each as likely."""
     if run.wide:
         lengths = parts(CONVERSATIONS, ANSWERS)  # so few of them miss the longest: back to their mean
         return tuple(each * len(lengths) / sum(lengths) for each in lengths)

@@ -25,12 +25,6 @@ Latencies = tuple[float | None, float | None]
 def steps(measurements: Measurements, progress: Any, hardware: Any = None) -> Score:
     """Single steps: kernels alone, without what an engine adds.
 
-    Parameters
-    ----------
-    measurements : the steps
-    progress : wraps what is gone through
-    hardware : the GPU to use instead of what a step names
-
     Raises
     ------
     ChunkcalcError : none could be predicted

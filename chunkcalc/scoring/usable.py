@@ -50,23 +50,12 @@ class LeftOut(NamedTuple):
 
 
 def place(run: Run) -> str:
-    """A row as its user finds it.
-
-    Parameters
-    ----------
-    run : the row
-    """
+    """A row as its user finds it."""
     return f"{Path(run.path).name} row {run.row}"
 
 
 def one_kind(runs: Sequence[Run], base: Hardware, engine: str | None) -> str:
     """The engine of all runs.
-
-    Parameters
-    ----------
-    runs : of all files
-    base : the GPU to calibrate
-    engine : as given; None for what the files say
 
     Raises
     ------
@@ -85,13 +74,7 @@ def one_kind(runs: Sequence[Run], base: Hardware, engine: str | None) -> str:
 
 
 def usable(runs: Sequence[Run], base: Hardware) -> tuple[list[Usable], list[LeftOut]]:
-    """The runs that count, and the others.
-
-    Parameters
-    ----------
-    runs : of any files
-    base : the GPU that served them
-    """
+    """The runs that count, and the others."""
     servers, rows, out = Servers(base), [], []
     files: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
@@ -120,12 +103,7 @@ def usable(runs: Sequence[Run], base: Hardware) -> tuple[list[Usable], list[Left
 
 
 def contradictory(rows: Sequence[Usable]) -> list[tuple[Usable, Usable]]:
-    """Pairs of repeats whose latencies lie apart: of each configuration, the fastest and the slowest.
-
-    Parameters
-    ----------
-    rows : the runs
-    """
+    """Pairs of repeats whose latencies lie apart: of each configuration, the fastest and the slowest."""
     groups: dict[Any, list[Usable]] = defaultdict(list)
     for row in rows:
         run = row.served.run
@@ -141,12 +119,7 @@ def contradictory(rows: Sequence[Usable]) -> list[tuple[Usable, Usable]]:
 
 
 def impossible(rows: Sequence[Usable]) -> list[tuple[Usable, str]]:
-    """Rows below the floor, with the latency and the floor in words.
-
-    Parameters
-    ----------
-    rows : the runs
-    """
+    """Rows below the floor, with the latency and the floor in words."""
     found = []
     for row in rows:
         timer, bench = row.served.timer, row.served.bench
@@ -162,11 +135,6 @@ def impossible(rows: Sequence[Usable]) -> list[tuple[Usable, str]]:
 
 def check(rows: Sequence[Usable], base: Hardware) -> None:
     """Refuse rows that a fit would follow astray.
-
-    Parameters
-    ----------
-    rows : the runs that count
-    base : the GPU that served them
 
     Raises
     ------

@@ -62,13 +62,7 @@ class Shape:
 
 
 class Unit:
-    """One tensor parallel degree on one GPU, under the whole rate.
-
-    Parameters
-    ----------
-    question : with the rate of the whole fleet
-    price : per GPU and hour; None where there is none
-    """
+    """One tensor parallel degree on one GPU, under the whole rate."""
 
     def __init__(self, question: Question, price: float | None = None) -> None:
         self.question, self.price = question, price
@@ -112,12 +106,7 @@ class Unit:
         )  # fmt: skip
 
     def cost(self, gpus: int) -> float | None:
-        """Per hour; None without a price.
-
-        Parameters
-        ----------
-        gpus : how many
-        """
+        """Per hour; None without a price."""
         return None if self.price is None else gpus * self.price
 
     @property
@@ -188,12 +177,7 @@ def separated(units: Sequence[Unit], rate: float, kv_link: float) -> list[Shape]
 
 
 def describe(shape: Shape) -> str:
-    """A shape in a few words.
-
-    Parameters
-    ----------
-    shape : the shape
-    """
+    """A shape in a few words."""
     stages = f" pp {shape.pp}" if shape.pp > 1 else ""
     if shape.prefill is None:
         return f"{shape.replicas} x tp {shape.tp}{stages}"

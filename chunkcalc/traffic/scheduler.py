@@ -97,6 +97,7 @@ class _Running:
 
     @property
     def decoding(self) -> bool:
+        """Whether its prompt is done."""
         return self.done >= self.wanted
 
 

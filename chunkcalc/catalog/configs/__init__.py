@@ -25,12 +25,6 @@ __all__ = ["FAMILIES", "model_from_config", "read_json"]
 def model_from_config(data: Mapping[str, Any], where: str, name: str = "") -> Model:
     """A Model from a configuration.
 
-    Parameters
-    ----------
-    data : what config.json holds
-    where : the file, for errors and as the source
-    name : what to call it; else the configuration's own name
-
     Raises
     ------
     ChunkcalcError : an unknown architecture, a missing key, an impossible value; each by name

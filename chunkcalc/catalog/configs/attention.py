@@ -12,12 +12,7 @@ from chunkcalc.records import Absent, Attention, Compressed, Delta, Gqa, Indexer
 
 
 def window(config: Config) -> int | None:
-    """The sliding window; None where there is none or it is switched off.
-
-    Parameters
-    ----------
-    config : of the model or a layer
-    """
+    """The sliding window; None where there is none or it is switched off."""
     if config.get("use_sliding_window") is False:
         return None
     size = config.maybe("sliding_window", "sliding_window_size")
@@ -95,14 +90,7 @@ def _gemma4(config: Config, index: int, kind: str, count: int) -> dict[str, Any]
 
 
 def mla(config: Config, family: Family, index: int) -> Mla:
-    """Multi-head latent attention.
-
-    Parameters
-    ----------
-    config : of the layer
-    family : of the model
-    index : of the layer, from 0
-    """
+    """Multi-head latent attention."""
     options: dict[str, Any] = {}
     top_k = config.maybe("index_topk")
     if top_k:

@@ -105,10 +105,6 @@ FAMILIES: dict[str, Family] = {
 def family_of(config: Config) -> Family:
     """The family of a configuration.
 
-    Parameters
-    ----------
-    config : the configuration
-
     Raises
     ------
     ChunkcalcError : an architecture that is not known

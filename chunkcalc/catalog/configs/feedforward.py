@@ -32,13 +32,7 @@ def feedforward(config: Config, family: Family, index: int, kind: str, count: in
 
 
 def has_experts(config: Config, index: int) -> bool:
-    """Whether a layer has experts.
-
-    Parameters
-    ----------
-    config : of the layer
-    index : of the layer, from 0
-    """
+    """Whether a layer has experts."""
     if config.model_type == "gemma4_text":
         return config.flag("enable_moe_block")
     if config.model_type == "granitemoehybrid" and not config.get("num_local_experts"):
@@ -58,15 +52,7 @@ def has_experts(config: Config, index: int) -> bool:
 
 
 def dense(config: Config, family: Family, index: int = 0, count: int = 1) -> Dense:
-    """A multi-layer perceptron.
-
-    Parameters
-    ----------
-    config : of the layer
-    family : of the model
-    index : of the layer, from 0
-    count : layers of the model
-    """
+    """A multi-layer perceptron."""
     width = config.whole(family.dense_width, "intermediate_size", "shared_intermediate_size")
     shared = config.whole("num_kv_shared_layers", default=0, least=0)
     if config.flag("use_double_wide_mlp") and index >= count - shared:
@@ -75,13 +61,7 @@ def dense(config: Config, family: Family, index: int = 0, count: int = 1) -> Den
 
 
 def moe(config: Config, family: Family) -> Moe:
-    """A mixture of experts.
-
-    Parameters
-    ----------
-    config : of the layer
-    family : of the model
-    """
+    """A mixture of experts."""
     width = config.whole(family.expert_width, "moe_intermediate_size")
     options: dict[str, Any] = {}
     latent = config.maybe("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size")

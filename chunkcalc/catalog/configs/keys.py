@@ -17,27 +17,14 @@ MOST_LAYERS = 10_000
 
 
 class Config:
-    """The language model's part of a configuration, with what stands beside it as a fallback.
-
-    Parameters
-    ----------
-    data : the language model's keys
-    outer : the keys around it
-    where : the file
-    """
+    """The language model's part of a configuration, with what stands beside it as a fallback."""
 
     def __init__(self, data: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> None:
         self.data, self.outer, self.where = data, outer, where
 
     @classmethod
     def of_text_model(cls, data: Any, where: str) -> Config:
-        """The configuration of the language model inside a possibly multimodal one.
-
-        Parameters
-        ----------
-        data : what the file holds
-        where : the file
-        """
+        """The configuration of the language model inside a possibly multimodal one."""
         if not isinstance(data, Mapping):
             raise ChunkcalcError("is not a JSON object", where, "give a Hugging Face config.json")
         for key in TEXT_KEYS:
@@ -54,35 +41,18 @@ class Config:
         return value
 
     def layer(self, index: int) -> Config:
-        """The configuration as one layer sees it: `per_layer_config` overrides the rest.
-
-        Parameters
-        ----------
-        index : the layer, from 0
-        """
+        """The configuration as one layer sees it: `per_layer_config` overrides the rest."""
         table = self.get("per_layer_config")
         own = table.get(str(index)) if isinstance(table, Mapping) else None
         return Config({**self.data, **own}, self.outer, self.where) if isinstance(own, Mapping) else self
 
     def get(self, key: str) -> Any:
-        """A raw value; None where the key is absent or null.
-
-        Parameters
-        ----------
-        key : the key
-        """
+        """A raw value; None where the key is absent or null."""
         value = self.data.get(key)
         return self.outer.get(key) if value is None else value
 
     def whole(self, *keys: str, default: int | None = None, least: int = 1) -> int:
-        """The whole number under the first key that is present.
-
-        Parameters
-        ----------
-        keys : spellings, in order of preference
-        default : where none is present; None refuses that
-        least : smallest value allowed
-        """
+        """The whole number under the first key that is present."""
         for key in keys:
             value = self.get(key)
             if value is None:
@@ -98,23 +68,12 @@ class Config:
         return default
 
     def maybe(self, *keys: str) -> int | None:
-        """A whole number of at least 1, or None where no key is present.
-
-        Parameters
-        ----------
-        keys : spellings, in order of preference
-        """
+        """A whole number of at least 1, or None where no key is present."""
         present = any(self.get(key) is not None for key in keys)
         return self.whole(*keys) if present else None
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """A yes or no.
-
-        Parameters
-        ----------
-        key : the key
-        default : where it is absent
-        """
+        """A yes or no."""
         value = self.get(key)
         if value is None:
             return default
@@ -123,12 +82,7 @@ class Config:
         return value
 
     def names(self, *keys: str) -> list[str] | None:
-        """A list of words, one per layer, under the first key that is present.
-
-        Parameters
-        ----------
-        keys : spellings, in order of preference
-        """
+        """A list of words, one per layer, under the first key that is present."""
         for key in keys:
             value = self.get(key)
             if value is None:
@@ -141,13 +95,7 @@ class Config:
         return None
 
     def refuse(self, key: str, problem: str) -> NoReturn:
-        """Raise the error of a key.
-
-        Parameters
-        ----------
-        key : the key
-        problem : what is wrong with it
-        """
+        """Raise the error of a key."""
         raise ChunkcalcError(f"'{key}' {problem}", self.where, f"correct the key, as {self.model_type} has it")
 
 

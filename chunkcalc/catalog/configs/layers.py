@@ -22,13 +22,7 @@ _KINDS = {
 
 
 def layer_groups(config: Config, family: Family) -> tuple[LayerGroup, ...]:
-    """The groups of equal layers, in the order of their first layer.
-
-    Parameters
-    ----------
-    config : the configuration
-    family : its family
-    """
+    """The groups of equal layers, in the order of their first layer."""
     if config.model_type == "longcat_flash":
         return _longcat(config, family)
     if config.model_type == "nemotron-nas":

@@ -20,11 +20,6 @@ _KEPT = ("lm_head", "embed", "norm", "router", "gate.", "mlp.gate", "block_spars
 def weight_format(config: Config, family: Family) -> tuple[Format, dict[Format, tuple[Part, ...]]]:
     """Format of the weights, and the parts that stay 16-bit in it.
 
-    Parameters
-    ----------
-    config : the configuration
-    family : its family
-
     Raises
     ------
     ChunkcalcError : a quantisation method that is not known

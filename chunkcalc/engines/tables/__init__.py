@@ -44,12 +44,7 @@ class Table:
         return order(self.read)
 
     def since(self, version: str) -> bool:
-        """Whether this is that version or a later one.
-
-        Parameters
-        ----------
-        version : the version
-        """
+        """Whether this is that version or a later one."""
         return self.order >= order(version)
 
     def options(self) -> dict[str, str]:
@@ -57,12 +52,7 @@ class Table:
         return _kinds(self.engine, self.order)
 
     def span(self, flag: str) -> str:
-        """Which versions have a flag; empty where none has.
-
-        Parameters
-        ----------
-        flag : as written, with its dashes
-        """
+        """Which versions have a flag; empty where none has."""
         name = flag.lstrip("-").replace("_", "-" if self.engine != "trtllm" else "_").removeprefix("no-")
         entry = _options(self.engine)["options"].get(name)
         if entry is None:
@@ -113,10 +103,6 @@ class Table:
 def order(version: str) -> tuple[int, ...]:
     """The numbers of a version, to compare.
 
-    Parameters
-    ----------
-    version : such as `0.10.2` or `v0.9.0.1`
-
     >>> order("v0.10.2") > order("0.9.0.1"), order("0.33") == order("0.33.0")
     (True, True)
     """
@@ -148,13 +134,7 @@ def table(engine: str, version: str | None = None, option: str = "--engine-versi
 
 
 def section(engine: str, name: str) -> Mapping[str, Any]:
-    """A section of an engine's table.
-
-    Parameters
-    ----------
-    engine : its name
-    name : of the section
-    """
+    """A section of an engine's table."""
     found: Mapping[str, Any] = _defaults(engine)[name]
     return found
 

@@ -13,12 +13,7 @@ WIDTH = 80
 
 
 def table(rules: Sequence[Rule]) -> str:
-    """One line per rule.
-
-    Parameters
-    ----------
-    rules : the rules
-    """
+    """One line per rule."""
     lines = []
     for rule in rules:
         head = f"{rule.id}  {rule.kind:<8}  {rule.level:<7}  "
@@ -31,12 +26,7 @@ def table(rules: Sequence[Rule]) -> str:
 
 
 def page(rule: Rule) -> str:
-    """Everything about a rule.
-
-    Parameters
-    ----------
-    rule : the rule
-    """
+    """Everything about a rule."""
     out = [f"{rule.id} ({rule.kind}, {rule.level}): {rule.title}", ""]
     out += [*textwrap.wrap(rule.why, WIDTH), "", *textwrap.wrap(f"Do: {rule.remedy}", WIDTH), ""]
     for name, example in (("breaks it:", rule.bad), ("keeps it:", rule.good)):
@@ -45,22 +35,12 @@ def page(rule: Rule) -> str:
 
 
 def as_json(rules: Sequence[Rule]) -> str:
-    """The rules as JSON, schema chunkcalc.rules/1.
-
-    Parameters
-    ----------
-    rules : the rules
-    """
+    """The rules as JSON, schema chunkcalc.rules/1."""
     return dumps({"schema": "chunkcalc.rules/1", "rules": [asdict(rule) for rule in rules]}) + "\n"
 
 
 def documentation(rules: Sequence[Rule]) -> str:
-    """The rules as Markdown, a section for each.
-
-    Parameters
-    ----------
-    rules : the rules
-    """
+    """The rules as Markdown, a section for each."""
     out = []
     for rule in rules:
         out += [f"### {rule.id}", f"**{rule.title}** ({rule.kind}, {rule.level}). {rule.why} {rule.remedy}", ""]

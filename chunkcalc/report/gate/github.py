@@ -10,13 +10,7 @@ COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(report: Report, policy: Unknown = "warn") -> str:
-    """Workflow commands, then how many more there are.
-
-    Parameters
-    ----------
-    report : what was found
-    policy : --unknown
-    """
+    """Workflow commands, then how many more there are."""
     findings = worst_first([*report.counting(), *unknowns(report, policy)])
     out, left = [], 0
     for level in ORDER:

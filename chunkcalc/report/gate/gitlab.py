@@ -11,13 +11,7 @@ SEVERITY = {"error": "critical", "warning": "minor", "note": "info"}
 
 
 def render(report: Report, policy: Unknown = "warn") -> str:
-    """A list of issues, each with a fingerprint of its own.
-
-    Parameters
-    ----------
-    report : what was found
-    policy : --unknown
-    """
+    """A list of issues, each with a fingerprint of its own."""
     counts: dict[str, int] = {}
     out = []
     for finding in [*report.counting(), *unknowns(report, policy)]:

@@ -34,12 +34,7 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def data(report: Report) -> dict[str, Any]:
-    """The report as plain data.
-
-    Parameters
-    ----------
-    report : what was found
-    """
+    """The report as plain data."""
     counting = report.counting()
     return {
         "schema": SCHEMA,
@@ -65,12 +60,7 @@ _PLAIN = (
 
 
 def deployment(each: Deployed) -> dict[str, Any]:
-    """A deployment as plain data.
-
-    Parameters
-    ----------
-    each : the deployment
-    """
+    """A deployment as plain data."""
     return {
         **{name: getattr(each, name) for name in _PLAIN},
         "budget": each.budget._asdict() if each.budget is not None else None,
@@ -114,12 +104,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 
 def finding(each: Finding) -> dict[str, Any]:
-    """A finding as plain data.
-
-    Parameters
-    ----------
-    each : the finding
-    """
+    """A finding as plain data."""
     fix = each.fix
     return {
         "rule": each.rule, "class": each.kind, "level": each.level, "message": each.message, "file": each.file,

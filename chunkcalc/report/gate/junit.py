@@ -11,13 +11,7 @@ from chunkcalc.report.gate.words import numbers, sentence, title
 
 
 def render(report: Report, policy: Unknown = "warn") -> str:
-    """Failures for errors, skipped for what is waived or unknown, numbers as output.
-
-    Parameters
-    ----------
-    report : what was found
-    policy : --unknown
-    """
+    """Failures for errors, skipped for what is waived or unknown, numbers as output."""
     files = list(dict.fromkeys([d.file for d in report.deployments] + [f.file for f in report.findings]))
     suites = [_suite(file, report, policy) for file in files]
     totals = [sum(suite[0][key] for suite in suites) for key in ("tests", "failures", "skipped")]

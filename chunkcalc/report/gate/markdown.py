@@ -49,12 +49,7 @@ def render(report: Report, policy: Unknown = "warn", rows: list[Row] | None = No
 
 
 def comparison(rows: list[Row]) -> list[str]:
-    """A table of what changed, before -> after.
-
-    Parameters
-    ----------
-    rows : the comparison
-    """
+    """A table of what changed, before -> after."""
     if not rows:
         return ["No deployment changed."]
     out = ["| deployment | TTFT | TPOT | chunk | KV tokens | batch | verdict |", "|---|---|---|---|---|---|---|"]

@@ -17,13 +17,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def render(report: Report, policy: Unknown = "warn") -> str:
-    """One run with every rule and every finding.
-
-    Parameters
-    ----------
-    report : what was found
-    policy : --unknown
-    """
+    """One run with every rule and every finding."""
     declared = [_rule(r.id, r.title, f"{r.why} {r.remedy}", r.level) for r in rules()]
     declared.append(
         _rule(UNKNOWN, "cannot be evaluated", "Something that decides is not stated in the file.", "warning")

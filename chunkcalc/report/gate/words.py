@@ -16,23 +16,12 @@ DOCS = "https://github.com/chunkcalc/chunkcalc/blob/main/docs/gate.md"
 
 
 def sentence(finding: Finding) -> str:
-    """A finding with what to write instead.
-
-    Parameters
-    ----------
-    finding : the finding
-    """
+    """A finding with what to write instead."""
     return finding.message + (f"; fix: {finding.fix.text}" if finding.fix is not None else "")
 
 
 def unknowns(report: Report, policy: Unknown) -> list[Finding]:
-    """What could not be evaluated, as findings of rule CC000; none where it is ignored.
-
-    Parameters
-    ----------
-    report : what was found
-    policy : --unknown
-    """
+    """What could not be evaluated, as findings of rule CC000; none where it is ignored."""
     if policy == "ignore":
         return []
     level: Level = "error" if policy == "fail" else "warning"
@@ -52,22 +41,12 @@ def unknowns(report: Report, policy: Unknown) -> list[Finding]:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings by level, then in their order.
-
-    Parameters
-    ----------
-    findings : the findings
-    """
+    """Findings by level, then in their order."""
     return sorted(findings, key=lambda finding: ORDER[finding.level])
 
 
 def title(each: Deployed) -> str:
-    """A deployment in one line.
-
-    Parameters
-    ----------
-    each : the deployment
-    """
+    """A deployment in one line."""
     gpus = f" on {each.gpus or '?'} x {each.gpu}" if each.gpu else ""
     engine = f"{each.engine} {each.engine_version or ''}".strip() if each.engine else "no engine"
     role = f", {each.role}" if each.role != "both" else ""
@@ -75,12 +54,7 @@ def title(each: Deployed) -> str:
 
 
 def state(each: Deployed) -> str:
-    """What is to be said of a deployment in a word or two.
-
-    Parameters
-    ----------
-    each : the deployment
-    """
+    """What is to be said of a deployment in a word or two."""
     if each.status != "evaluated":
         return each.status
     if each.refused:
@@ -90,12 +64,7 @@ def state(each: Deployed) -> str:
 
 
 def numbers(each: Deployed) -> str:
-    """What users get, in one line; empty where it is not known.
-
-    Parameters
-    ----------
-    each : the deployment
-    """
+    """What users get, in one line; empty where it is not known."""
     parts = []
     answer = each.answer
     if answer is not None and each.measured:
@@ -117,12 +86,7 @@ def numbers(each: Deployed) -> str:
 
 
 def summary(report: Report) -> str:
-    """How many of what.
-
-    Parameters
-    ----------
-    report : what was found
-    """
+    """How many of what."""
     counts = {level: sum(1 for f in report.counting() if f.level == level) for level in ORDER}
     waived = len(report.findings) - len(report.counting())
     states = {state: sum(1 for d in report.deployments if d.status == state) for state in ("unknown", "disabled")}
@@ -140,12 +104,7 @@ def _many(count: int, what: str) -> str:
 
 
 def advice(deployments: Sequence[Deployed]) -> list[str]:
-    """What to state so that more can be checked.
-
-    Parameters
-    ----------
-    deployments : the deployments
-    """
+    """What to state so that more can be checked."""
     live = [each for each in deployments if each.status == "evaluated"]
     out = []
     if any(not any(key in each.settings for key in DURATIONS) for each in live):
