@@ -488,14 +488,19 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slo:
-    """Limits [s]; None where there is none. `tpot_basis` says what `tpot` judges, and
-    `basis_given` that the user chose it rather than the engine's composition."""
+    """Limits [s]; None where there is none.
+
+    ttft : of the time to first token: without waiting for a batch, its percentile under traffic
+    tpot : of the mean time per output token of a request
+    itl : of the longest gap between two messages of a stream
+    itl_given : the user set it; else it follows from `tpot`
+    max_utilisation : highest utilisation of the capacity for prompts [1]
+    """
 
     ttft: Positive | None = None
     tpot: Positive | None = None
     itl: Positive | None = None
-    tpot_basis: Literal["step", "mean"] = "step"
-    basis_given: bool = False
+    itl_given: bool = False
     max_utilisation: Fraction = 0.85
 
     @property

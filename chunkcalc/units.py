@@ -58,6 +58,35 @@ def parse_duration(text: str, where: str = "duration") -> float:
     return _positive(value * SECONDS[unit], text, where, hint)
 
 
+def parse_gap(text: str, where: str = "gap") -> float:
+    """Seconds as of `parse_duration`; infinite for `none`, where the gap has no limit.
+
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+
+    >>> parse_gap("50ms"), parse_gap("none")
+    (0.05, inf)
+    """
+    return math.inf if text.strip().lower() == "none" else parse_duration(text, where)
+
+
+def parse_percentile(text: str, where: str = "percentile") -> float:
+    """A percentile from `95` or `p95`; 0 for `mean`.
+
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+
+    >>> parse_percentile("p99"), parse_percentile("mean")
+    (99.0, 0.0)
+    """
+    word = text.strip().lower()
+    return 0.0 if word == "mean" else parse_number(word.removeprefix("p"), where)
+
+
 def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
     """A whole number of tokens or requests from `4096`, `8,192` (as it is printed), `8k` (8000) or `32Ki` (32768).
 

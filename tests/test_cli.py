@@ -61,12 +61,16 @@ def test_exit_codes():
 def test_json_is_versioned_and_complete():
     found = run("solve", *SECOND, "--json")
     data = json.loads(found.stdout)
-    assert data["schema"] == "chunkcalc.solve/1"
+    assert data["schema"] == "chunkcalc.solve/2"
     assert list(data) == [
-        "schema", "inputs", "slo", "textbook", "floor", "expected", "knee", "window", "chunking", "capacity", "load",
-        "verdict", "certain", "needs_disaggregation", "reasons", "remedies", "flags", "warnings",
+        "schema", "inputs", "verdict", "certain", "may_hold", "chunk", "safest_chunk", "budget", "limits", "mean_alone",
+        "textbook", "floor", "expected", "knee", "window", "chunking", "capacity", "load", "needs_disaggregation",
+        "pools", "reasons", "remedies", "flags", "warnings",
     ]  # fmt: skip
-    assert data["slo"] == {"ttft_s": 2.0, "tpot_s": 0.06, "itl_s": None, "tpot_basis": "step"}
+    assert [(line["name"], line["limit"]) for line in data["limits"]] == [("ttft", 2.0), ("tpot", 0.06), ("itl", 0.06)]
+    for line in data["limits"]:
+        assert set(line) == {"name", "judges", "limit", "predicted", "floor", "band", "holds"}
+        assert line["floor"] <= line["predicted"]
     assert set(data["floor"]) == {"step_s", "decode_step_s", "ttft_s", "tpot_s", "itl_s"}
     assert set(data["expected"]) == {*data["floor"], "error", "breakdown", "bottleneck"}
     assert sum(data["expected"]["breakdown"].values()) == pytest.approx(data["expected"]["step_s"])

@@ -117,7 +117,7 @@ def test_the_python_example_runs():
     block = re.search(r"From Python[^\n]*:\n\n((?:    .*\n)+)", README)[1]
     code = re.sub(r"^    ", "", block, flags=re.M)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.startswith("feasible 384 Window(")
+    assert found.stdout.startswith("feasible 512 Window(")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -1,21 +1,21 @@
 """A rate or users asked of `solve`, and of a fleet."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from chunkcalc import solve
-from chunkcalc.answer.disaggregation import KV_LINK
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.pools import Arrivals, PrefillUnit
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.cli.main import program
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.sizing.fleet import fleet
-from chunkcalc.sizing.pools import PrefillUnit
 from chunkcalc.sizing.shapes import COLOCATED, DISAGGREGATED
-from chunkcalc.time.step import StepTimer
 
 ASKED = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "prompt": 4000, "output": 300, "ttft": 1.0, "tpot": 0.05}
 
@@ -46,7 +46,7 @@ def test_a_vanishing_rate_is_a_lone_request():
 def test_ttft_its_percentiles_and_its_band_grow_with_the_rate():
     answers = [solve(**ASKED, rate=rate, budget=1024, with_remedies=False) for rate in (1.0, 3.0, 5.0)]
     ttfts = [found.expected.ttft_s for found in answers]
-    bands = [found.ttft_error for found in answers]
+    bands = [found.error.ttft for found in answers]
     assert ttfts == sorted(ttfts)
     assert bands == sorted(bands)
     tail = solve(**ASKED, rate=3.0, budget=1024, percentile=99, with_remedies=False)
@@ -68,10 +68,12 @@ def test_a_queue_that_no_chunk_mends_is_overload():
              "output": 3072, "ttft": 10.0, "tpot": 0.1, "rate": 10.0}  # fmt: skip
     for chunk in (None, 8192, 32768):
         found = solve(**asked, chunk=chunk, with_remedies=False) if chunk else solve(**asked)
-        assert found.verdict == "overloaded"
+        assert found.verdict == "disaggregate"
         assert not found.load.steady
-    replicas = [remedy for remedy in solve(**asked).remedies if "replicas" in remedy.change]
-    assert replicas
+        assert all(line.predicted is None for line in found.limits)
+    on_the_mean = solve(**asked, itl=math.inf)
+    assert on_the_mean.verdict in ("overloaded", "disaggregate")
+    assert [remedy for remedy in on_the_mean.remedies if "replicas" in remedy.change]
 
 
 def test_a_given_budget_that_fails_is_told_a_better_one():
@@ -161,7 +163,7 @@ def test_the_fleet_command(tmp_path):
     found = run(*arguments, "--gpu", "h100-sxm", "--gpu", "l40s", "--price", 2.5, "--price", 1, "--json")
     assert found.exit_code == 0, found.exception
     data = json.loads(found.stdout)
-    assert data["schema"] == "chunkcalc.fleet/1"
+    assert data["schema"] == "chunkcalc.fleet/2"
     assert {"kind", "tp", "pp", "replicas", "gpus", "chunk", "batch", "max_rate", "ttft_s", "tpot_s", "cost"} <= set(
         data["chosen"]
     )
@@ -191,19 +193,19 @@ def test_a_tiny_rate_needs_one_unit():
 
 def test_a_prefill_units_band_widens_with_its_wait_as_a_replicas_does():
     case = resolve(FLEET)
-    unit = PrefillUnit(case, StepTimer(case.deployment, 0), KV_LINK)
+    unit = PrefillUnit(outlook(case.deployment, case.workload, case.slo), Arrivals())
     most = unit.highest()
     bands = [unit.ttft_band(share * most) for share in (0.0, 0.5, 0.9, 1.0)]
     assert bands[0] == pytest.approx(case.deployment.hardware.bands["vllm"]["dense"].ttft)
     assert bands == sorted(bands)
-    assert bands[-1] > bands[0]
+    assert bands[-1] >= bands[0]
     assert unit.ttft(most) == pytest.approx(case.slo.ttft, rel=1e-4)
 
 
 def test_a_pair_of_pools_is_sure_only_with_the_widened_band_to_spare():
     for shape in fleet(FLEET).shapes:
         if shape.kind == DISAGGREGATED and shape.status == "feasible":
-            count, tp = shape.prefill
-            case = resolve(replace(FLEET, tp=tp))
-            unit = PrefillUnit(case, StepTimer(case.deployment, 0), KV_LINK)
+            count, tp, pp = shape.prefill
+            case = resolve(replace(FLEET, tp=tp, pp=pp))
+            unit = PrefillUnit(outlook(case.deployment, case.workload, case.slo), Arrivals())
             assert shape.ttft_s * (1 + unit.ttft_band(FLEET.rate / count)) <= FLEET.ttft

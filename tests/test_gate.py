@@ -79,7 +79,7 @@ def test_the_issue_s_example_says_number_limit_cause_and_replacement():
     found = next(finding for finding in report.findings if finding.rule == "CC301")
     assert found.level == "error"
     said = (
-        r"--max-num-batched-tokens 8,192: predicted step \d+ ms > TPOT 50.0 ms on 1 x h100-sxm at batch 64, mostly mlp"
+        r"--max-num-batched-tokens 8,192: predicted step \d+ ms > gap limit 50.0 ms on 1 x h100-sxm at batch 64, mostly mlp"
     )
     assert re.match(said + r" \(\d+ %\)$", found.message)
     assert re.search(r"--max-num-batched-tokens \d+ gives TTFT \d+ ms, [\d.]+ ms a step", found.fix.text)
@@ -324,7 +324,7 @@ def test_a_comparison_shows_what_changed(tmp_path):
             base_report("no/such/thing", asked)
     (row,) = rows
     assert row.cells()[2] == "960 -> 4,032"
-    assert row.cells()[5] == "feasible -> retune"
+    assert row.cells()[5] == "marginal -> retune"
 
 
 def test_a_comparison_with_a_git_revision(tmp_path):

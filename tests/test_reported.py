@@ -54,7 +54,7 @@ CASES = {
     "sglang-omni-789": (
         "sglang serve --model-path Qwen/Qwen3-8B --chunked-prefill-size 8192",
         {"gpu": "h100", "prompt": "2000", "output": "400", "concurrency": "24", "ttft": "2s", "tpot": "50ms"}, "CC303",
-        "warning", r"--enable-mixed-chunk with --chunked-prefill-size \d+ gives TTFT",
+        "error", r"--enable-mixed-chunk with --chunked-prefill-size \d+ gives TTFT",
     ),
     # sglang 5663: the chunk is divided by the attention ranks.
     "sglang-5663": (

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.question import Question
-from chunkcalc.answer.recommendation import aligned_best
+from chunkcalc.answer.recommendation import recommend
 from chunkcalc.answer.resolve import resolve
+from chunkcalc.answer.verdict import status
 from chunkcalc.answer.window import window
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.time import search
@@ -86,7 +87,6 @@ CASES = st.fixed_dictionaries(
         "batch": st.integers(1, 200),
         "prefix_hit": st.sampled_from((0.0, 0.0, 0.4)),
         "engine": st.sampled_from(("vllm", "sglang", "trtllm")),
-        "tpot_basis": st.sampled_from((None, "step", "mean")),
         "prefill_interval": st.sampled_from((0, 0, 1, 3)),
     }
 )
@@ -128,7 +128,7 @@ def window_equals_brute_force(question, rng):
     service, chunks = view.expected, range(1, view.longest_chunk + 1)
     values = {
         "ttft": [service.ttft(c) for c in chunks],
-        "tpot": [view.judged_tpot(service, c) for c in chunks],
+        "tpot": [service.tpot(c) for c in chunks],
         "itl": [service.gap(c) for c in chunks],
     }
     ruled = [all(rule.holds(c) for rule in view.rules(service)) for c in chunks]
@@ -157,19 +157,27 @@ def longest_900():
 
 @settings(max_examples=60)
 @given(CASES, st.floats(0.8, 3.0), st.floats(0.8, 3.0))
-def test_the_recommended_chunk_has_the_largest_headroom(longest_900, question, first, second):
+def test_the_chunk_to_set_is_the_one_of_its_rule(longest_900, question, first, second):
+    """The smallest sure one that is fast, else the fastest; else the one with most to spare; by trying all."""
     case = case_of(question)
     if case is None:
         return
     view = outlook(case.deployment, case.workload, case.slo)
-    limits = {"ttft": view.expected.ttft(300) * first, "tpot": view.judged_tpot(view.expected, 300) * second}
+    limits = {"ttft": view.expected.ttft(300) * first, "tpot": view.expected.tpot(300) * second}
     case = resolve(Question(**question, **limits))
     view = outlook(case.deployment, case.workload, case.slo)
-    rules = view.rules(view.expected)
-    for margin in (True, False):
-        held = [*view.latency_limits(view.expected, margin=margin), *rules]
-        good = [c for c in view.aligned if all(limit.holds(c) for limit in held)]
-        found = aligned_best(view, margin=margin)
-        assert (found is None) == (not good)
-        if good:
-            assert view.headroom(found) == pytest.approx(max(view.headroom(c) for c in good))
+    found, rules = recommend(view), view.rules(view.expected)
+    held = [*view.latency_limits(view.expected, margin=True), *rules]
+    sure = [c for c in view.aligned if all(limit.holds(c) for limit in held)]
+    fitting = [c for c in range(1, view.longest_chunk + 1) if view.memory_rule().holds(c)]
+    pace = {c: view.expected.prefill.pace(c, c)[0] for c in fitting}
+    if sure:
+        fast = [c for c in sure if pace[c] <= min(pace.values()) / 0.95 * (1 - 2e-4)]
+        assert found.keeps
+        assert found.chunk <= fast[0] if fast else pace[found.chunk] <= min(pace[c] for c in sure) * (1 + 2e-4)
+        assert found.chunk in sure
+        assert view.headroom(found.safest) == pytest.approx(max(view.headroom(c) for c in sure))
+    held = [*view.latency_limits(view.expected), *rules]
+    kept = [c for c in view.aligned if all(limit.holds(c) for limit in held)]
+    if kept and not any(status(view, c) == "feasible" for c in range(1, view.longest_chunk + 1)):
+        assert view.headroom(found.chunk) == pytest.approx(max(view.headroom(c) for c in kept))

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
-from chunkcalc.answer.disaggregation import prefill_certificate
+from chunkcalc.answer.disaggregation import Disaggregation, disaggregate
 from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, Outlook, outlook
+from chunkcalc.answer.pools import KV_LINK, Arrivals
 from chunkcalc.answer.recommendation import FINE_ALIGNMENT
-from chunkcalc.answer.records import FEASIBLE, MARGINAL, OVERLOADED, RETUNE, Load
+from chunkcalc.answer.records import DISAGGREGATE, FEASIBLE, OVERLOADED, RETUNE, Load
 from chunkcalc.answer.resolve import Case, decode_tokens
-from chunkcalc.answer.verdict import FAILS, Verdict, broken, judge, status
+from chunkcalc.answer.verdict import FAILS, Verdict, apart, beyond, broken, certificates, judge, may_hold, status
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.time import search
@@ -24,7 +25,7 @@ from chunkcalc.time.service import Queueing
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.lengths import variation
-from chunkcalc.traffic.queueing import LARGEST_ERROR, wait_error, waited_error
+from chunkcalc.traffic.queueing import wait_error, waited_error
 from chunkcalc.units import format_count, format_duration
 
 NEAR = 4  # steps to either side of the best budget that are tried too
@@ -33,7 +34,6 @@ RATIO = 1.19  # of one budget to the next: four per doubling
 CLOSED_ERROR = 0.55  # of a wait for other users, against the replay (benchmarks/load_table.py)
 ALIKE = 0.05  # times to first token this close are as good as each other
 CLOSE = 1e-3  # relative, at which a rate is found
-RANKS = {FEASIBLE: 2, MARGINAL: 1, FAILS: 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +55,14 @@ class Settled:
     status: str
 
     @property
-    def merit(self) -> tuple[float, ...]:
-        """What a better budget has more of; of equals the smaller is better, its steps are shorter.
-
-        What keeps every limit with its band to spare is best with the shortest queue: that carries
-        bursts, and more traffic.
-        """
-        if self.status != FEASIBLE:
-            return RANKS[self.status], self.view.headroom(self.chunk), -self.budget
-        ttft = self.view.expected.ttft(self.chunk)
-        return RANKS[self.status], -round(math.log(ttft) / ALIKE), -self.budget
+    def ttft(self) -> float:
+        """The time to first token that is judged [s]."""
+        return float(self.view.expected.ttft(self.chunk))
 
     @property
     def keeps(self) -> bool:
-        """Whether the prediction keeps every limit, without its band."""
-        return self.view.headroom(self.chunk) >= 1 and self.status != FAILS
+        """Whether the prediction keeps every limit."""
+        return self.status != FAILS
 
 
 class Demand:
@@ -78,7 +71,7 @@ class Demand:
     def __init__(self, case: Case, timer: StepTimer, *, thorough: bool = True) -> None:
         self.thorough = thorough
         self.case, self.timer, question = case, timer, case.question
-        self.rate, self.users, self.percentile = question.rate, question.concurrency, question.percentile
+        self.rate, self.users, self.percentile = question.rate, question.concurrency, case.percentile
         self.asked = float(question.rate or question.concurrency or 0)
         self.C = variation(question.prompt, question.prompt_p95)
         # Users wait for one another: their queue always has a steady state.
@@ -115,7 +108,7 @@ class Demand:
         bare = outlook(case.deployment, workload, self.slo, self.timer)
         service, judged = bare.expected, flow.ttft_at(self.percentile)
         wait = max(0.0, judged - service.ttft(chunk))
-        tpot_band, ttft_band = bare.bands
+        tpot_band, ttft_band, _ = bare.error
         error = CLOSED_ERROR if self.users else wait_error(tpot_band, max(flow.utilisation, flow.held))
         queueing = Queueing(
             wait=wait,
@@ -127,17 +120,27 @@ class Demand:
         return Settled(budget=budget, chunk=chunk, load=load, flow=flow, view=view, status=status(view, chunk))
 
     def best(self) -> Settled | None:
-        """The budget that keeps the limits with most to spare; None where none has a steady state."""
-        found = self._best(self._budgets())
+        """The budget to set; None where none has a steady state."""
+        tried = self._budgets()
+        found = self._best(tried)
         if found is None:
             return None
         step = self.step if found.status == FEASIBLE else FINE_ALIGNMENT
         near = (found.budget + count * step for count in range(-NEAR, NEAR + 1))
-        return self._best(budget for budget in near if budget > 0)
+        return self._best({*tried, *(budget for budget in near if budget > 0)})
 
     def _best(self, budgets: Iterable[int]) -> Settled | None:
-        found = [settled for budget in budgets if (settled := self.at(budget)) is not None]
-        return max(found, key=lambda each: each.merit, default=None)
+        """Of those that keep every limit with its band, the smallest whose first token comes within 5 % of the soonest.
+
+        Else the one whose worst ratio of prediction to limit is least, among those that keep every limit, then all.
+        """
+        found = [settled for budget in sorted(budgets) if (settled := self.at(budget)) is not None]
+        certain = [each for each in found if each.status == FEASIBLE]
+        if certain:
+            enough = (1 + ALIKE) * min(each.ttft for each in certain)
+            return next(each for each in certain if each.ttft <= enough)
+        kept = [each for each in found if each.keeps] or found
+        return max(kept, key=lambda each: each.view.closeness(each.chunk), default=None)
 
     def _budgets(self) -> list[int]:
         """Aligned budgets to try, in even ratios, up to a whole prompt and beyond every default."""
@@ -217,6 +220,38 @@ class Demand:
         best = f"within the limits one replica carries {highest:.3g}{unit} (budget {format_count(most.budget)})"
         return (f"{best}: {max(2, math.ceil(self.asked / highest))} carry this", *out)
 
+    @property
+    def arrivals(self) -> Arrivals:
+        """How the requests would come to separate units."""
+        return Arrivals(self.percentile, self.C, self.case.question.kv_link or KV_LINK)
+
+    def failing(
+        self, shown: Settled, most: Settled, pools: Disaggregation | None, together: float, reasons: tuple[str, ...]
+    ) -> Verdict:
+        """The verdict where no budget carries the load: less of it, separate units, or other hardware.
+
+        Parameters
+        ----------
+        shown : the setting that the answer shows
+        most : the one that carries most
+        pools : separate units within the limits
+        together : the load that `most` carries [request/s], [1]
+        reasons : why the load is too much
+        """
+        view, gpus = most.view, self.case.deployment.parallelism.gpus
+        rate = 0.0 if not together else together if self.users is None else most.flow.rate
+        if pools is not None and pools.rate / pools.gpus > rate / gpus:
+            least = (apart(pools, rate / gpus, f"{together:.3g} {self.unit}" if together else ""), *reasons)
+            return Verdict(name=DISAGGREGATE, chunk=shown.chunk, pools=pools, reasons=least)
+        if together:
+            return Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)
+        return beyond(view, shown.chunk, (*reasons, *broken(view, most.chunk)), may=False)
+
+    @property
+    def unit(self) -> str:
+        """Of the load, in words."""
+        return "requests/s" if self.users is None else "users"
+
     def highest(self, budget: int, least: float = 0.0) -> float:
         """The highest rate, or number of users, within the limits at a budget.
 
@@ -248,53 +283,33 @@ def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
     demand = Demand(case, timer)
     given = demand.given()
     settled = demand.best() if given is None else demand.at(given)
-    if settled is not None and settled.status != FAILS:
+    if settled is not None and settled.keeps:
         return demand.answer(settled, judge(settled.view, settled.chunk))
+    near = settled is not None and may_hold(settled.view, settled.chunk)
     best = settled if given is None else demand.best()
-    if given is not None and best is not None and best.status != FAILS:
+    if given is not None and best is not None and best.keeps:
         shown = settled or demand.fullest(given)
         endless = "" if settled else "under this load its queue grows without end"
         hint = f"budget {format_count(best.budget)} keeps every limit under this load"
         failing = tuple(filter(None, (endless, *broken(shown.view, shown.chunk), hint)))
-        verdict = Verdict(name=RETUNE, chunk=shown.chunk, reasons=failing)
+        verdict = Verdict(name=RETUNE, chunk=shown.chunk, may_hold=near, reasons=failing)
         return demand.answer(shown, verdict, steady=settled is not None)
     most = demand.fullest()
-    if not most.keeps:
-        lone = demand.alone(given or most.budget)
-        verdict = judge(lone.view, lone.chunk if given else None)
-        if verdict.name in (FEASIBLE, MARGINAL):  # for one request, but under no load that was tried
-            verdict = Verdict(name=OVERLOADED, chunk=lone.chunk, reasons=("only a lone request keeps the limits",))
-        else:
-            reasons = ("a lone request already misses the limits", *verdict.reasons)
-            verdict = replace(verdict, reasons=reasons)
-        return demand.answer(lone, verdict, steady=settled is not None)
-    shown = most if given is None else settled or demand.fullest(given)
-    verdict = Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=demand.reasons(settled, most))
-    return demand.answer(shown, verdict, steady=settled is not None)
+    pools = disaggregate(most.view, demand.arrivals)
+    together = demand.highest(most.budget) if most.keeps else 0.0
+    shown = settled or (most if given is None else demand.fullest(given))
+    reasons = demand.reasons(settled, most) if most.keeps else ("a lone request already misses the limits",)
+    verdict = demand.failing(shown, most, pools, together, reasons)
+    return demand.answer(shown, replace(verdict, may_hold=near), steady=settled is not None)
 
 
 def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | None:
     """What `settle` returns where the limits hold, without how much more would; None where they do not."""
-    if _beyond_bands(outlook(case.deployment, replace(case.workload, batch=1), case.slo, timer)):
+    if certificates(lone := outlook(case.deployment, replace(case.workload, batch=1), case.slo, timer), lone.expected):
         return None
     demand = Demand(case, timer, thorough=False)
     given = demand.given()
     settled = demand.best() if given is None else demand.at(given)
-    if settled is None or settled.status == FAILS:
+    if settled is None or not settled.keeps:
         return None
     return demand.answer(settled, judge(settled.view, settled.chunk))
-
-
-def _beyond_bands(lone: Outlook) -> bool:
-    """Whether a lone request misses a limit by more than its error band, however much of it is waiting."""
-    slo, step = lone.slo, lone.expected.decode_step
-    if slo.ttft is not None:
-        widest = replace(slo, ttft=slo.ttft * (1 + max(LARGEST_ERROR, lone.band("ttft"))))
-        if prefill_certificate(lone, lone.expected, widest):
-            return True
-    if lone.workload.output == 1:
-        return False
-    limits = [(slo.itl, lone.band("itl"))]
-    if slo.tpot is not None and slo.tpot_basis == "step":
-        limits.append((slo.tpot * lone.expected.accepted, lone.band("tpot")))
-    return any(limit is not None and step > limit * (1 + band) for limit, band in limits)

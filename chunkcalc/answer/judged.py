@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from chunkcalc import ops
 from chunkcalc.answer.resolve import decode_tokens
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Band, Deployment, Slo, Workload
-from chunkcalc.time.search import Limit
+from chunkcalc.time.search import Limit, RangeBounds
 from chunkcalc.time.service import Bounds, Queueing, Service, accepted_tokens, request_overhead
 from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.work.counts import kind
 
 LARGEST_DEFAULT_BUDGET = 16384  # of any engine: chunks beyond it matter only for longer prompts
+TINY = 1e-12  # what nothing is divided by
 HOPPER_FP8_ALIGNMENT = 256  # fp8 products on Hopper step up by half and more right after these
+
+
+class Judged(NamedTuple):
+    """A latency limit of a deployment.
+
+    name : `ttft`, `tpot` or `itl`
+    value : the limit [s]
+    band : half-width of the error of what it judges, as a fraction [1]
+    """
+
+    name: str
+    value: float
+    band: float
+
+    def of(self, service: Service, c: int) -> Any:
+        """What it judges at a chunk.
+
+        Parameters
+        ----------
+        service : the reading
+        c : chunk [token]
+
+        Returns
+        -------
+        time [s]
+        """
+        return {"ttft": service.ttft, "tpot": service.tpot, "itl": service.gap}[self.name](c)
+
+    def bounds(self, service: Service) -> RangeBounds:
+        """The same over a range of chunks."""
+        return {"ttft": service.ttft_bounds, "tpot": service.tpot_bounds, "itl": service.gap_bounds}[self.name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +75,12 @@ class Outlook:
 
     @cached_property
     def floor(self) -> Service:
-        """The reading that no engine undercuts: every draft accepted, nothing queues."""
+        """The reading that no engine undercuts: every draft is accepted, nothing waits."""
         return Service(
             self.timer.floor, self.workload, self.deployment.parallelism, mixed=self._mixed,
-            accepted=self.workload.draft_tokens + 1.0, request_overhead=0.0, whole=False,
-            interval=self.deployment.engine.prefill_interval,
+            accepted=self.workload.draft_tokens + 1.0, finishing=self.expected.accepted, request_overhead=0.0,
+            whole=False, interval=self.deployment.engine.prefill_interval,
+            queueing=Queueing(crowding=min(1.0, self.queueing.crowding)),  # fewer prompts than a full batch brings
         )  # fmt: skip
 
     @property
@@ -88,50 +121,24 @@ class Outlook:
         return decode_tokens(self.deployment, self.workload, self.workload.batch)
 
     @cached_property
-    def bands(self) -> tuple[float, float]:
-        """Half-widths of the error of TPOT and TTFT, as fractions [1]."""
-        tpot, ttft, _ = self._band
-        return tpot, max(ttft, self.expected.queueing.error)
-
-    @cached_property
-    def gap_band(self) -> float:
-        """Half-width of the error of the longest gap between two tokens, as a fraction [1]."""
-        return max(self._band.tpot, self._band.gap)
-
-    def band(self, limit: str) -> float:
-        """Half-width of the error of what a latency limit judges, as a fraction [1]."""
-        tpot, ttft = self.bands
-        return {"ttft": ttft, "tpot": tpot, "itl": self.gap_band}[limit]
-
-    @cached_property
-    def _band(self) -> Band:
-        """Of this engine and kind of model, wider where less was measured."""
-        deployment = self.deployment
+    def error(self) -> Band:
+        """Half-widths of the errors of TPOT, TTFT and the gap, as fractions: wider where less was measured."""
+        deployment, queueing = self.deployment, self.queueing
         widen = 0.10 if self.uncalibrated else 0.0
         if deployment.parallelism.tp > 1 and deployment.hardware.link.kind.startswith("pcie"):
             widen += 0.10
-        return Band(
-            *(width + widen for width in deployment.hardware.bands[deployment.engine.name][kind(deployment.model)])
-        )
+        own = deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
+        tpot, ttft, gap = (width + widen for width in own)
+        return Band(tpot, max(ttft, queueing.error), max(tpot, gap))
+
+    def band(self, limit: str) -> float:
+        """Half-width of the error of what a latency limit judges, as a fraction [1]."""
+        return float(getattr(self.error, {"itl": "gap"}.get(limit, limit)))
 
     @property
     def uncalibrated(self) -> tuple[str, ...]:
         """Kernel forms of this deployment that run on generic constants."""
         return self.timer.uncalibrated
-
-    def judged_tpot(self, service: Service, c: int) -> Any:
-        """What the TPOT limit judges at a chunk: every step, or the mean.
-
-        Parameters
-        ----------
-        service : the reading
-        c : chunk [token]
-
-        Returns
-        -------
-        time [s]
-        """
-        return service.gap(c) / service.accepted if self.slo.tpot_basis == "step" else service.tpot(c)
 
     def memory_share(self, c: int) -> Any:
         """KV cache needed over KV cache left when the budget allows chunk c.
@@ -163,22 +170,18 @@ class Outlook:
             lambda low, high, _: Bounds(self.memory_share(low), self.memory_share(high)),
         )
 
+    @cached_property
+    def judged(self) -> tuple[Judged, ...]:
+        """The latency limits that were given."""
+        named = (("ttft", self.slo.ttft), ("tpot", self.slo.tpot), ("itl", self.slo.itl))
+        return tuple(Judged(name, value, self.band(name)) for name, value in named if value is not None)
+
     def latency_limits(self, service: Service, *, margin: bool = False) -> list[Limit]:
         """The latency limits, tightened by their error bands where a margin is wanted."""
-        slo, out = self.slo, []
-
-        def tightened(name: str, limit: float) -> float:
-            return limit / (1 + self.band(name)) if margin else limit
-
-        if slo.ttft is not None:
-            out.append(Limit("ttft", tightened("ttft", slo.ttft), service.ttft_bounds))
-        if slo.tpot is not None:
-            per_step = slo.tpot_basis == "step"
-            limit = tightened("tpot", slo.tpot) * (service.accepted if per_step else 1)
-            out.append(Limit("tpot", limit, service.gap_bounds if per_step else service.tpot_bounds))
-        if slo.itl is not None:
-            out.append(Limit("itl", tightened("itl", slo.itl), service.gap_bounds))
-        return out
+        return [
+            Limit(each.name, each.value / (1 + each.band) if margin else each.value, each.bounds(service))
+            for each in self.judged
+        ]
 
     def ratios(self, c: int) -> dict[str, float]:
         """Limit over prediction for each latency limit at a chunk; above 1 it holds.
@@ -187,14 +190,7 @@ class Outlook:
         ----------
         c : chunk [token]
         """
-        slo, service, out = self.slo, self.expected, {}
-        if slo.ttft is not None:
-            out["ttft"] = slo.ttft / service.ttft(c)
-        if slo.tpot is not None:
-            out["tpot"] = slo.tpot / self.judged_tpot(service, c)
-        if slo.itl is not None:
-            out["itl"] = slo.itl / service.gap(c)
-        return out
+        return {each.name: each.value / each.of(self.expected, c) for each in self.judged}
 
     def headroom(self, c: int) -> float:
         """The smallest of `ratios`; infinite without limits [1].
@@ -212,17 +208,27 @@ class Outlook:
         ----------
         low, high : range [token]
         """
-        slo, service = self.slo, self.expected
-        ceilings = [math.inf]
-        if slo.ttft is not None:
-            ceilings.append(slo.ttft / service.ttft_bounds(low, high, slo.ttft * 100).least)
-        if slo.tpot is not None:
-            per_step = slo.tpot_basis == "step"
-            bounds = (service.gap_bounds if per_step else service.tpot_bounds)(low, high, slo.tpot * 100)
-            ceilings.append(slo.tpot * (service.accepted if per_step else 1) / bounds.least)
-        if slo.itl is not None:
-            ceilings.append(slo.itl / service.gap_bounds(low, high, slo.itl * 100).least)
-        return min(ceilings)
+        least = (each.value / each.bounds(self.expected)(low, high, each.value * 100).least for each in self.judged)
+        return min(least, default=math.inf)
+
+    def closeness(self, c: int) -> float:
+        """Like `headroom`, with memory and the steady state among the limits [1].
+
+        Parameters
+        ----------
+        c : chunk [token]
+        """
+        return self.closeness_ceiling(c, c)
+
+    def closeness_ceiling(self, low: int, high: int) -> float:
+        """An upper bound of `closeness` over chunks low..high [1].
+
+        Parameters
+        ----------
+        low, high : range [token]
+        """
+        rules = (rule.value / max(rule.bounds(low, high, math.inf).least, TINY) for rule in self.rules(self.expected))
+        return min(self.headroom_ceiling(low, high), *rules)
 
 
 def outlook(

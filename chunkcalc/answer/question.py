@@ -19,8 +19,9 @@ class Question:
     model, gpu : name, path, or record
     prompt, output, context : tokens; context is the mean of a decoding request [token]
     batch : requests decoding at once on the replica; None asks for the largest that fits [token]
-    ttft, tpot, itl : limits [s]
-    tpot_basis : what `tpot` judges: every `step` or the `mean` of a request
+    ttft, tpot, itl : limits of the time to first token, of the mean time per output token, and of the longest gap
+        between two messages of a stream; the gap's is that of `tpot` where it is left out, infinite for none [s]
+    tpot_basis : deprecated: `mean` is an infinite `itl`
     tp, pp, ep, attention_dp : degrees of parallelism [1]
     weights, kv : formats
     draft_tokens, draft_acceptance : speculative decoding [token], [1]
@@ -35,7 +36,8 @@ class Question:
     max_utilisation : highest utilisation of the capacity for prompts [1]
     rate : requests that arrive at the replica, instead of a batch [request/s]
     concurrency : users of the replica that each wait for an answer before they ask again [1]
-    percentile : of the time to first token that `ttft` limits; None for the mean
+    percentile : of the time to first token that `ttft` limits under traffic; None for 95, 0 for the mean
+    kv_link : bandwidth between prefill and decode units; None for one 400 Gb/s network card [byte/s]
     prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
     """
 
@@ -72,14 +74,16 @@ class Question:
     concurrency: int | None = None
     percentile: float | None = None
     prompt_p95: int | None = None
+    kv_link: float | None = None
 
 
 LARGEST_COUNT = 1e9
+MEAN, USUAL_PERCENTILE = 0.0, 95.0  # percentiles: what stands for the mean, and what is judged unless said otherwise
 FAR = 1e17  # a bound that no user means
 MOST_P95 = 3.8  # times the mean: beyond exp(1.645^2 / 2) no lognormal has such a 95th percentile
 OPTIONS = {"prefill_interval": INTERVAL, "mixed_chunk": MIXING}
 _SHARES = frozenset(("prefix_hit", "draft_acceptance", "memory_fraction", "max_utilisation"))
-_ZERO = frozenset(("prefix_hit", "draft_acceptance"))  # these may be zero
+_ZERO = frozenset(("prefix_hit", "draft_acceptance", "percentile"))  # these may be zero
 # Lowest and highest value of each number, and whether it must be whole.
 _NUMBERS: dict[str, tuple[float, float, bool]] = {
     **dict.fromkeys(
@@ -87,10 +91,10 @@ _NUMBERS: dict[str, tuple[float, float, bool]] = {
         (1, LARGEST_COUNT, True),
     ),
     "rate": (0, 1e6, False),
-    "percentile": (1, 99.99, False),
+    "percentile": (0, 99.99, False),
     **dict.fromkeys(("tp", "pp", "ep", "attention_dp"), (1, 4096, True)),
     **dict.fromkeys(("ttft", "tpot", "itl", "link_latency"), (0, 1e6, False)),
-    "link": (0, 1e18, False),
+    **dict.fromkeys(("link", "kv_link"), (0, 1e18, False)),
     **dict.fromkeys(_SHARES, (0, 1, False)),
     "draft_tokens": (0, 64, True),
     "prefill_interval": (0, 1000, True),
@@ -120,6 +124,8 @@ def _check_number(field: str, value: object) -> None:
     name = option(field)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ChunkcalcError(f"{value!r:.60} is not a number", name, "give a number in seconds, bytes or tokens")
+    if value == math.inf and field == "itl":
+        return  # no limit of the gap
     if not math.isfinite(value):
         raise ChunkcalcError(f"{value} is not finite", name, "give a finite number")
     low, high, whole = _NUMBERS[field]

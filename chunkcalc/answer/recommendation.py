@@ -1,8 +1,12 @@
-"""The chunk to set, inside the window."""
+"""The chunk to set.
+
+Of the chunks that keep every limit with its band to spare: the smallest whose prefill throughput is at least 95 % of
+the best of all chunks that fit the memory; where none reaches that, the fastest. Where none is so sure, the chunk
+whose worst ratio of prediction to limit is least, among those that keep every limit, else among all.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -14,52 +18,52 @@ from chunkcalc.time.search import Limit, best, first, last
 from chunkcalc.time.service import Bounds
 
 FINE_ALIGNMENT = 16  # captured CUDA graphs step by 8 or 16 tokens: where a window is too narrow for more
-THROUGHPUT_SLACK = 0.02  # with one limit only: the smallest chunk this close to the best throughput
+ENOUGH = 0.95  # of the best prefill throughput
+ALIKE = 1e-4  # relative: throughputs that need not be told apart
 
 
 class Recommended(NamedTuple):
-    """A chunk to set [token], and whether it keeps every limit."""
+    """A chunk to set, whether it keeps every limit by prediction, and the one with most to spare [token]."""
 
     chunk: int
     keeps: bool
+    safest: int
 
 
 @partial(remembered, most=4)  # a deployment is judged as written, and again for what would be better
-def recommend(view: Outlook) -> Recommended | None:
-    """The chunk to set; None where the batch does not fit at any chunk.
-
-    First those that keep every limit with its error band to spare, then those that keep every
-    limit; in each, aligned budgets before others. Where none keeps every limit, the largest
-    headroom among those that keep the rules, then among those that fit.
-    """
-    grids = (view.aligned, view.grid(FINE_ALIGNMENT), range(1, view.longest_chunk + 1))
-    for margin in (True, False):
-        limits = every_limit(view, margin)
-        if last(limits, 1, view.longest_chunk) is None:
-            continue
+def recommend(view: Outlook) -> Recommended:
+    """The chunk to set, on aligned budgets where some do."""
+    grids = _grids(view)
+    certain = every_limit(view, margin=True)
+    for grid in grids:
+        chosen = _smallest_fast(view, certain, grid)
+        if chosen is not None:
+            safest = _closest(view, certain, grid)
+            return Recommended(chosen, True, chosen if safest is None else safest)
+    for limits in (every_limit(view), []):
         for grid in grids:
-            chosen = _choose(view, limits, grid)
+            chosen = _closest(view, limits, grid)
             if chosen is not None:
-                return Recommended(chosen, True)
-    for kept in (view.rules(view.expected), [view.memory_rule()]):
-        for grid in grids:
-            inside = _inside(kept, grid)
-            if inside:
-                # Without a latency limit nothing tells chunks apart but the load they carry.
-                chosen = best(inside, view.headroom, view.headroom_ceiling) if view.slo.latency else inside[-1]
-                assert chosen is not None
-                return Recommended(chosen, False)
-    return None
+                return Recommended(chosen, bool(limits), chosen)
+    return Recommended(view.aligned.start, False, view.aligned.start)
 
 
-def aligned_best(view: Outlook, *, margin: bool) -> int | None:
-    """The best chunk with an aligned budget that keeps every limit and rule.
+def aligned_best(view: Outlook) -> int | None:
+    """The chunk to set among aligned budgets that keep every limit with its band; None where there is none.
 
     Returns
     -------
     chunk [token]
     """
-    return _choose(view, every_limit(view, margin), view.aligned)
+    return _first_of(_inside(every_limit(view, margin=True), view.aligned))
+
+
+def _grids(view: Outlook) -> tuple[range, ...]:
+    return view.aligned, view.grid(FINE_ALIGNMENT), range(1, view.longest_chunk + 1)
+
+
+def _first_of(inside: range) -> int | None:
+    return inside[0] if inside else None
 
 
 def _inside(limits: Sequence[Limit], grid: range) -> range:
@@ -73,29 +77,52 @@ def _inside(limits: Sequence[Limit], grid: range) -> range:
     return grid[low : high + 1]
 
 
-def _choose(view: Outlook, limits: Sequence[Limit], grid: range) -> int | None:
-    """The chunk of a grid that keeps the limits and is best among those.
+@partial(remembered, most=4)
+def best_pace(view: Outlook) -> float:
+    """The least time per prompt token of all chunks that fit the memory.
 
-    With two limits or more, the one with the largest headroom. With one, headroom would only push
-    to an end of the window: the smallest chunk within 2 % of the best prompt throughput.
+    Returns
+    -------
+    time [s]
     """
+    fitting = _inside([view.memory_rule()], range(1, view.longest_chunk + 1))
+    chosen = _fastest(view, [], fitting or range(1, view.longest_chunk + 1))
+    assert chosen is not None
+    return view.expected.prefill.pace(chosen, chosen)[0]
+
+
+def _fastest(view: Outlook, limits: Sequence[Limit], grid: range) -> int | None:
+    prefill = view.expected.prefill
+
+    def score(c: int) -> float:
+        return -prefill.pace(c, c)[0] if all(limit.holds(c) for limit in limits) else float("-inf")
+
+    return best(grid, score, lambda low, high: -prefill.pace(low, high)[0], ALIKE)
+
+
+def _smallest_fast(view: Outlook, limits: Sequence[Limit], grid: range) -> int | None:
+    """The smallest chunk of a grid that keeps the limits and is fast enough, else the fastest that keeps them."""
     inside = _inside(limits, grid)
     if not inside:
         return None
-    prefill, slo = view.expected.prefill, view.slo
-
-    def kept(score: float, c: int) -> float:
-        return score if all(limit.holds(c) for limit in limits) else -math.inf
-
-    if len(slo.latency) > 1:
-        return best(inside, lambda c: kept(view.headroom(c), c), view.headroom_ceiling)
-    fastest = best(inside, lambda c: kept(-prefill.total(c), c), lambda low, high: -prefill.least(low, high))
-    assert fastest is not None
-    enough = prefill.total(fastest) * (1 + THROUGHPUT_SLACK)
-    fast = Limit(
-        "throughput",
-        enough,
-        lambda low, high, limit: Bounds(prefill.least(low, high, limit), prefill.most(low, high, limit)),
-    )
+    prefill = view.expected.prefill
+    fast = Limit("throughput", best_pace(view) / ENOUGH, lambda low, high, _: Bounds(*prefill.pace(low, high)))
     index = first([limit.on(inside) for limit in (*limits, fast)], 0, len(inside) - 1)
-    return fastest if index is None else inside[index]
+    return _fastest(view, limits, inside) if index is None else inside[index]
+
+
+def _closest(view: Outlook, limits: Sequence[Limit], grid: range) -> int | None:
+    """The chunk of a grid that keeps the limits and has most to spare, or is least beyond them."""
+    inside = _inside(limits, grid)
+    if not inside:
+        return None
+    if not view.judged and limits:  # nothing tells chunks apart but the load they carry
+        return inside[-1]
+
+    if not limits:
+        return best(inside, view.closeness, view.closeness_ceiling)
+
+    def score(c: int) -> float:
+        return view.headroom(c) if all(limit.holds(c) for limit in limits) else float("-inf")
+
+    return best(inside, score, view.headroom_ceiling)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from chunkcalc.answer.disaggregation import Disaggregation
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.window import Window
 from chunkcalc.engines.capacity import Capacity
 from chunkcalc.frozen import dataclass
-from chunkcalc.records import Slo, Workload
+from chunkcalc.records import Band, Slo, Workload
 from chunkcalc.textbook.forms import Textbook
 from chunkcalc.time.step import Step
 
@@ -53,7 +54,7 @@ class Chunking:
     decode_alone_s : what the same decodes cost in a step of their own [s]
     extra_weight_bytes : weights read again by the further chunks of a prompt, per GPU [byte]
     prompt_tokens_per_s, output_tokens_per_s : rates of the replica [token/s]
-    prompt_tokens_per_s_unchunked : the same without chunking [token/s]
+    prompt_tokens_per_s_unchunked, output_tokens_per_s_unchunked : the same without chunking [token/s]
     """
 
     stall_unchunked_s: float
@@ -64,6 +65,7 @@ class Chunking:
     prompt_tokens_per_s: float
     output_tokens_per_s: float | None
     prompt_tokens_per_s_unchunked: float
+    output_tokens_per_s_unchunked: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,40 @@ class Remedy:
     ttft_s: float
     tpot_s: float | None
     window: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitLine:
+    """A latency limit and what it judges.
+
+    name : `ttft`, `tpot` or `itl`
+    judges : in words
+    limit, predicted, floor : [s]; predictions are None where there is no steady state
+    band : half-width of the error of the prediction [1]
+    holds : `yes`, `close` inside the band, or `no`
+    """
+
+    name: str
+    judges: str
+    limit: float
+    predicted: float | None
+    floor: float
+    band: float
+    holds: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanAlone:
+    """What the limits without that of the gap would give.
+
+    verdict : feasible, marginal or fails
+    budget_max : the largest budget that keeps them; None where none does [token]
+    tpot_s : mean time per output token at the chunk of the answer [s]
+    """
+
+    verdict: str
+    budget_max: int | None
+    tpot_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +157,12 @@ class Answer:
     utilisation, balance : of the capacity for prompts [1], chunk of balance [token]
     prompt_tokens : of a prompt, without what the prefix cache holds [token]
     load : where a rate or users were asked for
-    judged_tpot_s : what the TPOT limit judges [s]
-    tpot_error, ttft_error, itl_error : half-width of the error for 80 % of cases [1]
+    limits : each latency limit and what it judges
+    mean_alone : without the limit of the gap; None where there is none, or none on the mean
+    may_hold : a failing verdict misses by less than the error bands
+    safest_chunk : the chunk with most to spare, where the limits hold for sure [token]
+    error : half-widths of the errors of TPOT, TTFT and the gap, for 80 % of cases [1]
+    pools : separate units that keep the limits, where they were looked for
     knee : tokens per step at which the linear layers turn compute-bound [token]
     """
 
@@ -131,9 +171,12 @@ class Answer:
     slo: Slo
     verdict: str
     certain: bool
+    may_hold: bool
     needs_disaggregation: bool
+    pools: Disaggregation | None
     reasons: tuple[str, ...]
     chunk: int
+    safest_chunk: int | None
     budget: int
     given: bool
     aligned: bool
@@ -145,10 +188,9 @@ class Answer:
     textbook: Textbook
     floor: Reading
     expected: Reading
-    judged_tpot_s: float | None
-    tpot_error: float
-    ttft_error: float
-    itl_error: float
+    limits: tuple[LimitLine, ...]
+    mean_alone: MeanAlone | None
+    error: Band
     step: Step
     knee: float | None
     chunking: Chunking

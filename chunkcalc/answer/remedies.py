@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from chunkcalc.answer.disaggregation import Disaggregation
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer, Load, Remedy
+from chunkcalc.answer.verdict import compositions
 from chunkcalc.catalog.lookup import gpus
-from chunkcalc.engines.dialects import INTERVAL, MIXING
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
 from chunkcalc.units import format_count
@@ -160,11 +160,9 @@ def _settings(found: Answer) -> Iterator[Change]:
     kept = _kept(found)
     if found.given:
         yield Change(f"budget {{budget}} instead of {format_count(found.budget)}", kept)
-    if found.case.deployment.engine.composition == "prefill_first":
-        words = f"mix decodes into prompt chunks ({MIXING}), budget {{budget}}"
-        yield Change(words, {**kept, "mixed_chunk": True, "prefill_interval": 0})
-        words = f"a decode step after every prompt step ({INTERVAL} 1), budget {{budget}}"
-        yield Change(words, {**kept, "prefill_interval": 1})
+    engine = found.case.deployment.engine
+    for words, changes, _ in compositions(engine, found.workload.draft_tokens):
+        yield Change(f"{words}, budget {{budget}}", {**kept, **changes})
 
 
 def _families(found: Answer) -> Iterator[list[Change]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from chunkcalc.answer.question import Question, check
+from chunkcalc.answer.question import USUAL_PERCENTILE, Question, check
 from chunkcalc.catalog.lookup import load_hardware, load_model, with_link
 from chunkcalc.catalog.precision import check_arithmetic, precision_for
 from chunkcalc.engines import engine_for
@@ -15,6 +15,7 @@ from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Engine, Hardware, Model, Moe, Parallelism, Slo, Workload
+from chunkcalc.time.service import accepted_tokens
 from chunkcalc.work import attention
 
 DEFAULT_OUTPUT = 512
@@ -44,6 +45,12 @@ class Case:
     chunk: int | None
     origins: Mapping[str, str]
     notes: tuple[str, ...]
+
+    @property
+    def percentile(self) -> float | None:
+        """Of the time to first token that its limit judges under traffic; None for the mean."""
+        asked = self.question.percentile
+        return USUAL_PERCENTILE if asked is None else asked or None
 
     @property
     def loaded(self) -> bool:
@@ -83,12 +90,7 @@ def resolve(question: Question) -> Case:
         draft_acceptance=DEFAULT_ACCEPTANCE if question.draft_acceptance is None else question.draft_acceptance,
     )  # fmt: skip
     _check_lengths(question, model, output)
-    mixed = deployment.engine.composition == "mixed"
-    slo = Slo(
-        ttft=question.ttft, tpot=question.tpot, itl=question.itl, max_utilisation=question.max_utilisation,
-        tpot_basis=question.tpot_basis or ("step" if mixed else "mean"),
-        basis_given=question.tpot_basis is not None,
-    )  # fmt: skip
+    slo = _limits(question, workload)
     if output == 1 and (question.batch or question.tpot or question.itl):
         raise ChunkcalcError(
             "an answer of one token has nothing to decode",
@@ -101,6 +103,17 @@ def resolve(question: Question) -> Case:
         batch=0 if output == 1 else question.batch, chunk=question.chunk,
         origins=origins,
         notes=tuple(_notes(question, deployment, workload, origins, devices)),
+    )  # fmt: skip
+
+
+def _limits(question: Question, workload: Workload) -> Slo:
+    """The limits; that of the gap follows from TPOT's: with drafts a message carries several tokens."""
+    itl = question.itl
+    if itl is None and question.tpot is not None and question.tpot_basis != "mean":
+        itl = question.tpot * accepted_tokens(workload.draft_tokens, workload.draft_acceptance)
+    return Slo(
+        ttft=question.ttft, tpot=question.tpot, itl=None if itl == math.inf else itl,
+        itl_given=question.itl is not None, max_utilisation=question.max_utilisation,
     )  # fmt: skip
 
 
@@ -257,6 +270,8 @@ def _notes(
         out.append(f"'{question.gpu}' has {devices} of these, this deployment uses {deployment.parallelism.gpus}")
     if deployment.hardware.confidence == "C":
         out.append(f"the figures of {deployment.hardware.id} are announced or from one unsure source")
+    if question.tpot_basis is not None:
+        out.append("--tpot limits the mean now, --itl the gap: --tpot-basis mean is --itl none, and step the default")
     if question.output is None:
         out.append(f"output of {workload.output} tokens assumed (--output)")
     if question.draft_tokens and question.draft_acceptance is None:

@@ -1,22 +1,21 @@
 """From an outlook to a verdict: what holds, what does not, and whether that is certain.
 
-Decided in this order: feasible; the certificates that no chunk can change (scale_up, impossible);
-marginal; retune; overloaded; disaggregate; scale_up. A failing verdict is certain when the floor
-already fails: then no engine can do it on this hardware.
+The first that applies, from good to bad: feasible; marginal; retune; overloaded or disaggregate; scale_up;
+impossible. Verdicts go by prediction. A failing one may hold where it misses by less than the error bands, and is
+certain where the floor already fails: then no engine can do it on this hardware.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from chunkcalc.answer.disaggregation import (
-    Disaggregation,
-    disaggregate,
-    outlook_for,
-    prefill_certificate,
-)
+from chunkcalc.answer.batches import most_within, with_batch
+from chunkcalc.answer.disaggregation import Disaggregation, disaggregate, outlook_for, prefill_certificate
 from chunkcalc.answer.judged import Outlook
+from chunkcalc.answer.pools import Arrivals
+from chunkcalc.answer.reach import reached
 from chunkcalc.answer.recommendation import recommend
 from chunkcalc.answer.records import (
     DISAGGREGATE,
@@ -27,42 +26,64 @@ from chunkcalc.answer.records import (
     RETUNE,
     SCALE_UP,
 )
-from chunkcalc.catalog.lookup import load_hardware
-from chunkcalc.catalog.precision import peak
-from chunkcalc.engines import engine_for
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
-from chunkcalc.engines.dialects import INTERVAL, MIXING
+from chunkcalc.engines.dialects import dialect
+from chunkcalc.engines.tables import table
 from chunkcalc.frozen import dataclass
-from chunkcalc.records import Hardware
+from chunkcalc.records import Engine
 from chunkcalc.time.search import first
 from chunkcalc.time.service import Service
 from chunkcalc.units import format_bytes, format_count, format_duration
-from chunkcalc.work import attention, counts
+from chunkcalc.work import counts
 
-FASTEST = {"nvidia": "b300", "amd": "mi355x"}  # the vendor's fastest shipped GPU, by name
 FAILS = "fails"
+NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A verdict at a chunk [token] with its reasons, the most important first."""
+    """A verdict at a chunk [token] with its reasons, the most important first.
+
+    certain : the floor already fails
+    may_hold : what is missed is missed by less than its band
+    safest : the chunk with most to spare [token]
+    most : the largest batch within the limits, where it was looked for; 0 where a lone request fails [token]
+    """
 
     name: str
     chunk: int
     certain: bool = False
+    may_hold: bool = False
     reasons: tuple[str, ...] = ()
     pools: Disaggregation | None = None
+    safest: int | None = None
+    most: int | None = None
 
 
 class Setting(NamedTuple):
-    """Another setting of the engine, in words, and the status it gives."""
+    """Another composition of the engine's steps: in words, what it changes of a question, and the status it gives."""
 
     words: str
+    changes: Mapping[str, Any]
     status: str
 
 
 def status(view: Outlook, c: int) -> str:
-    """`feasible`, `marginal` or `fails` at one chunk.
+    """`feasible`, `marginal` or `fails` at one chunk, by prediction.
+
+    Parameters
+    ----------
+    view : the deployment
+    c : chunk [token]
+    """
+    ratios = view.ratios(c)
+    if any(ratio < 1 for ratio in ratios.values()) or not all(rule.holds(c) for rule in view.rules(view.expected)):
+        return FAILS
+    return FEASIBLE if all(ratio >= 1 + view.band(name) for name, ratio in ratios.items()) else MARGINAL
+
+
+def may_hold(view: Outlook, c: int) -> bool:
+    """Whether what is missed at a chunk is missed by less than its band.
 
     Parameters
     ----------
@@ -70,69 +91,161 @@ def status(view: Outlook, c: int) -> str:
     c : chunk [token]
     """
     if not all(rule.holds(c) for rule in view.rules(view.expected)):
-        return FAILS
-    ratios = view.ratios(c)
-    if all(ratio >= 1 + view.band(name) for name, ratio in ratios.items()):
-        return FEASIBLE
-    return MARGINAL if all(ratio >= 1 / (1 + view.band(name)) for name, ratio in ratios.items()) else FAILS
+        return False
+    return all(ratio >= 1 / (1 + view.band(name)) for name, ratio in view.ratios(c).items())
 
 
-def misses(view: Outlook, given: int | None) -> bool:
-    """Whether the verdict can only be a failing one: the limits are missed by more than their error bands.
-
-    Parameters
-    ----------
-    view : the deployment
-    given : the chunk to judge; None to judge the best [token]
-    """
-    if given:
-        return status(view, given) == FAILS
-    best = recommend(view)
-    return best is None or status(view, best.chunk) == FAILS
-
-
-def judge(view: Outlook, given: int | None) -> Verdict:  # noqa: PLR0911 - one return per verdict
+def judge(view: Outlook, given: int | None, arrivals: Arrivals = Arrivals()) -> Verdict:  # noqa: B008
     """The verdict of a deployment.
 
     Parameters
     ----------
     view : the deployment
     given : the chunk to judge; None to judge the best [token]
+    arrivals : how requests would come to separate units
     """
-    if given and status(view, given) == FEASIBLE:
-        return Verdict(name=FEASIBLE, chunk=given, reasons=(_margin(view, given),))
     best = recommend(view)
-    if best is None:
-        chunk = given or view.aligned.start
-        return Verdict(name=SCALE_UP, chunk=chunk, certain=_overflows(view), reasons=(_memory_reason(view),))
     chunk = given or best.chunk
     found = status(view, chunk)
-    if found == FEASIBLE:
-        return Verdict(name=FEASIBLE, chunk=chunk, reasons=(_margin(view, chunk),))
+    if found != FAILS:
+        return Verdict(name=found, chunk=chunk, reasons=(_margin(view, chunk),), safest=best.safest)
     failing = tuple(broken(view, chunk))
-    setting = other_setting(view)
-    if setting is not None and setting.status == FEASIBLE and view.slo.itl is not None:
-        return _retune_by_setting(view, chunk, failing, setting)
-    failed = certificates(view, view.expected)
-    if failed:
-        return _certificate_verdict(view, chunk, failed)
-    if found == MARGINAL:
-        return Verdict(name=MARGINAL, chunk=chunk, reasons=(_margin(view, chunk),))
+    near = may_hold(view, chunk)
     if given and best.keeps:
         certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
-        hint = f"the window is not empty: chunk {best.chunk} keeps every limit"
-        return Verdict(name=RETUNE, chunk=chunk, certain=certain, reasons=(*failing, hint))
+        budget = format_count(best.chunk + view.offset)
+        hint = f"budget {budget} (chunk {format_count(best.chunk)}) keeps every limit"
+        return Verdict(name=RETUNE, chunk=chunk, certain=certain, may_hold=near, reasons=(*failing, hint))
+    setting = other_setting(view)
     if setting is not None:
-        return _retune_by_setting(view, chunk, failing, setting)
-    if given and status(view, best.chunk) == MARGINAL:
-        hint = f"the best chunk, {best.chunk}, is marginal"
-        return Verdict(name=RETUNE, chunk=chunk, reasons=(*failing, hint))
-    return _no_chunk(view, chunk, failing)
+        hint = f"{setting.words} keeps every limit"
+        return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), may_hold=near, reasons=(*failing, hint))
+    return _no_chunk(view, chunk, failing, near, arrivals)
 
 
-def _retune_by_setting(view: Outlook, chunk: int, failing: tuple[str, ...], setting: Setting) -> Verdict:
-    hint = f"{setting.words} keeps every limit"
-    return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), reasons=(*failing, hint))
+def holds(view: Outlook, given: int | None) -> bool:
+    """Whether the verdict is feasible or marginal, which takes less time to say.
+
+    Parameters
+    ----------
+    view : the deployment
+    given : the chunk to judge; None to judge the best [token]
+    """
+    return status(view, given or recommend(view).chunk) != FAILS
+
+
+def other_setting(view: Outlook) -> Setting | None:
+    """What an engine that runs prompts first could set instead, if that keeps every limit.
+
+    Returns
+    -------
+    the better of mixed chunks and a decode step after every prompt step
+    """
+    found = []
+    for words, changes, engine in compositions(view.deployment.engine, view.workload.draft_tokens):
+        changed = outlook_for(view, engine=engine)
+        best = recommend(changed)
+        if best.keeps:
+            found.append(Setting(words, changes, status(changed, best.chunk)))
+    return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
+
+
+def compositions(engine: Engine, drafts: int) -> list[tuple[str, dict[str, Any], Engine]]:
+    """Other ways in which an engine could compose its steps: in words, as a question asks for them, and the engine.
+
+    Parameters
+    ----------
+    engine : as it composes them
+    drafts : speculative tokens per step [token]
+    """
+    out: list[tuple[str, dict[str, Any], Engine]] = []
+    if engine.composition != "prefill_first":
+        return out
+    words, options = dialect(engine.name), table(engine.name, engine.version).options()
+    if words.mixing and not drafts:  # most speculative algorithms switch mixing off
+        mixed = replace(engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
+        changes = {"mixed_chunk": True, "prefill_interval": 0}
+        out.append((f"mixing decodes into the prompt chunks ({words.mixing})", changes, mixed))
+    if words.interval.lstrip("-") in options and not engine.prefill_interval:
+        spaced = replace(engine, prefill_interval=1)
+        out.append((f"a decode step after every prompt step ({words.interval} 1)", {"prefill_interval": 1}, spaced))
+    return out
+
+
+def _no_chunk(view: Outlook, chunk: int, failing: tuple[str, ...], near: bool, arrivals: Arrivals) -> Verdict:
+    """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
+    certain, batch = _empty_on_floor(view), view.workload.batch
+    most = most_within(view, margin=False, below=batch) if batch > 1 else 0
+    pools = disaggregate(view, arrivals)
+    failed = _memory_reasons(view) or ("no chunk keeps every limit", *failing)
+    if pools is not None and pools.rate / pools.gpus > (together := _rate_per_gpu(view, most)):
+        return Verdict(
+            name=DISAGGREGATE, chunk=chunk, certain=certain, may_hold=near, most=most, pools=pools,
+            reasons=(apart(pools, together, f"batch {most:,}" if most else ""), *failed),
+        )  # fmt: skip
+    if most:
+        reason = f"batch {most:,} instead of {batch:,} keeps every limit"
+        return Verdict(
+            name=OVERLOADED, chunk=chunk, certain=certain, may_hold=near, most=most, pools=None,
+            reasons=(reason, *failed),
+        )  # fmt: skip
+    alone = (*_memory_reasons(view), *certificates(view, view.expected))
+    return beyond(view, chunk, alone or failed, may=near)
+
+
+def beyond(view: Outlook, chunk: int, reasons: tuple[str, ...], *, may: bool) -> Verdict:
+    """The verdict where not even a lone request keeps the limits on this deployment.
+
+    Parameters
+    ----------
+    view : the deployment
+    chunk : that is judged, or closest [token]
+    reasons : what fails
+    may : it may hold all the same
+    """
+    best = reached(view)
+    if best is None:
+        vendor = view.deployment.hardware.vendor.upper()
+        reason = (
+            f"a lone request misses it on the floor of every shipped {vendor} GPU, in every format it computes, "
+            "at every number of GPUs up to its link domain"
+        )
+        return Verdict(name=IMPOSSIBLE, chunk=chunk, certain=True, reasons=(reason, *reasons), most=0)
+    reason = f"the floor of {best} keeps the limits for a lone request"
+    certain = _empty_on_floor(view)
+    return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, may_hold=may, reasons=(reason, *reasons), most=0)
+
+
+def _rate_per_gpu(view: Outlook, batch: int) -> float:
+    """Requests that the replica finishes at its best chunk with a batch, per GPU.
+
+    Returns
+    -------
+    rate [request/s]
+    """
+    if not batch:
+        return 0.0
+    fewer = with_batch(view, batch)
+    tpot = fewer.expected.tpot(recommend(fewer).chunk)
+    return float(batch / tpot / max(1, view.workload.output - 1) / view.deployment.parallelism.gpus)
+
+
+def apart(pools: Disaggregation, together: float, load: str) -> str:
+    """What separate units do, against the largest load together.
+
+    Parameters
+    ----------
+    pools : the units
+    together : requests that the replica finishes within the limits, per GPU [request/s]
+    load : that it carries, in words; empty where a lone request fails
+    """
+    units = f"{pools.prefill_units} prefill : {pools.decode_units} decode units"
+    against = f" against {together:.3g} with {load} together" if load else ""
+    return (
+        f"apart they do ({units}): TTFT {format_duration(pools.ttft_s)} with its wait and "
+        f"{format_duration(pools.transfer_s)} of KV transfer, TPOT {format_duration(pools.tpot_s)}, "
+        f"{pools.rate / pools.gpus:.3g} requests/s per GPU{against}"
+    )
 
 
 def certificates(view: Outlook, service: Service) -> list[str]:
@@ -149,128 +262,38 @@ def certificates(view: Outlook, service: Service) -> list[str]:
     return out
 
 
-def other_setting(view: Outlook) -> Setting | None:
-    """What an engine that runs prompts first could set instead, if that keeps every limit.
-
-    Returns
-    -------
-    the better of mixed chunks and a decode step after every prompt step
-    """
-    engine = view.deployment.engine
-    if engine.composition != "prefill_first":
-        return None
-    step_judged = view.slo if view.slo.basis_given else replace(view.slo, tpot_basis="step")
-    mixed = replace(engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
-    tried = [(f"mixing decodes into the prompt chunks ({MIXING})", mixed, step_judged)]
-    if not engine.prefill_interval:
-        spaced = replace(engine, prefill_interval=1)
-        tried.append((f"a decode step after every prompt step ({INTERVAL} 1)", spaced, view.slo))
-    found = []
-    for words, other, slo in tried:
-        changed = outlook_for(replace(view, slo=slo), engine=other)
-        best = recommend(changed)
-        if best is not None and best.keeps:
-            found.append(Setting(words, status(changed, best.chunk)))
-    return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
-
-
-def _no_chunk(view: Outlook, chunk: int, failing: tuple[str, ...]) -> Verdict:
-    """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
-    service, memory = view.expected, view.memory_rule()
-    if first([memory, *view.latency_limits(service)], 1, view.longest_chunk) is not None:
-        # For engines that mix, utilisation is arithmetic; where prompts go first it is a prediction.
-        floor = [*view.latency_limits(view.floor), *view.rules(service)]
-        certain = service.mixed and first(floor, 1, view.longest_chunk) is None
-        return Verdict(name=OVERLOADED, chunk=chunk, certain=certain, reasons=(_overload_reason(view), *failing))
-    certain = _empty_on_floor(view)
-    empty = "no chunk keeps every limit"
-    pools = disaggregate(view)
-    if pools is None:
-        return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, reasons=(empty, *failing))
-    apart = (
-        f"apart they do: prefill in {format_duration(pools.ttft_s)} with the KV transfer, "
-        f"decode in {format_duration(pools.tpot_s)}, {pools.prefill_units} prefill : {pools.decode_units} decode units"
-    )
-    return Verdict(
-        name=DISAGGREGATE,
-        chunk=chunk,
-        certain=certain,
-        reasons=(empty, *failing, apart),
-        pools=pools,
-    )
-
-
 def _empty_on_floor(view: Outlook) -> bool:
     """Whether no chunk keeps memory and the latency limits even on the floor."""
     return first([view.memory_rule(), *view.latency_limits(view.floor)], 1, view.longest_chunk) is None
 
 
-def _certificate_verdict(view: Outlook, chunk: int, failed: list[str]) -> Verdict:
-    certain = bool(certificates(view, view.floor))
-    if certain and _hopeless(view):
-        best = FASTEST[view.deployment.hardware.vendor]
-        reason = f"even the floor of a whole node of {best} misses it"
-        return Verdict(name=IMPOSSIBLE, chunk=chunk, certain=True, reasons=(*failed, reason))
-    return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, reasons=tuple(failed))
-
-
-def _hopeless(view: Outlook) -> bool:
-    """Whether the certificates fail on the floor of one node of the vendor's fastest GPU too."""
-    name = FASTEST.get(view.deployment.hardware.vendor)
-    if name is None:
-        return False
-    hardware: Hardware = load_hardware(name).record
-    if peak(hardware, view.deployment.precision.weights) is None:
-        return False
-    heads = [attention.heads(group.attention) for group in view.deployment.model.layers]
-    tp = max(n for n in range(1, hardware.link.gpus_per_node + 1) if all(count % n == 0 for count in heads))
-    parallelism = replace(view.deployment.parallelism, tp=tp, pp=1, dp=1, ep=1)
-    engine = engine_for(view.deployment.engine.name, hardware, view.deployment.engine.version, parallelism)
-    other = outlook_for(view, hardware=hardware, parallelism=parallelism, engine=engine)
-    return bool(certificates(other, other.floor))
-
-
-def _overflows(view: Outlook) -> bool:
-    """Whether weights and KV alone exceed the whole memory, without any reserve."""
-    deployment = view.deployment
+def _memory_reasons(view: Outlook) -> tuple[str, ...]:
+    """Why the batch does not fit at any chunk; empty where it does."""
+    if view.memory_share(1) <= 1:
+        return ()
+    deployment, batch = view.deployment, view.workload.batch
     weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
-    needed = needed_bytes(deployment, view.workload, view.workload.batch)
-    return bool(weights + needed > deployment.hardware.memory)
-
-
-def _memory_reason(view: Outlook) -> str:
-    deployment = view.deployment
-    weights = counts.gpu_weight_bytes(deployment.model, deployment.precision, deployment.parallelism)
-    needed = needed_bytes(deployment, view.workload, view.workload.batch)
-    pool = pool_bytes(deployment, *largest_step(deployment, view.workload, 1))
-    if pool <= 0:
+    needed = needed_bytes(deployment, view.workload, batch)
+    bare = replace(view.workload, batch=0)
+    if pool_bytes(deployment, *largest_step(deployment, bare, 1)) <= 0:
         memory = format_bytes(deployment.hardware.memory)
-        return f"the weights alone do not fit: {format_bytes(weights)} per GPU of {memory}"
+        return (f"the weights alone do not fit: {format_bytes(weights)} per GPU of {memory}",)
+    pool = max(0.0, pool_bytes(deployment, *largest_step(deployment, view.workload, 1)))
     return (
-        f"this batch does not fit: its KV cache needs {format_bytes(needed)} per GPU, and the weights "
-        f"({format_bytes(weights)}) leave {format_bytes(pool)}"
+        f"batch {batch:,} does not fit: its KV cache needs {format_bytes(needed)} per GPU, and the weights "
+        f"({format_bytes(weights)}) and activations leave {format_bytes(pool)}",
     )
-
-
-def _overload_reason(view: Outlook) -> str:
-    batch, limit = view.workload.batch, view.slo.max_utilisation
-    steady = f"the latency limits leave chunks, but a steady state of {batch} decode{'s' if batch != 1 else ''}"
-    if not view.expected.mixed:
-        return f"{steady} spends more than {100 * limit:.0f}% of the time on prompts"
-    return f"{steady} needs at least {format_count(view.expected.balance / limit)} prompt tokens per step"
 
 
 def _margin(view: Outlook, chunk: int) -> str:
     ratios = view.ratios(chunk)
     if not ratios:
         return "no latency limit was given"
-    tightest = min(ratios, key=lambda name: ratios[name])
-    name = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}[tightest]
-    percent = 100 * (1 / ratios[tightest] - 1)
+    # What decides is the limit that is nearest to its band.
+    tightest = min(ratios, key=lambda name: ratios[name] / (1 + view.band(name)))
+    percent = 100 * (1 - 1 / ratios[tightest])
     needed = 100 * (1 - 1 / (1 + view.band(tightest)))
-    if percent > 0:
-        return f"{name} is predicted {percent:.0f}% over its limit, inside the error band"
-    return f"the tightest limit is {name}: predicted {-percent:.0f}% below it, {needed:.0f}% is needed to be sure"
+    return f"{NAMES[tightest]} is predicted {percent:.0f}% below its limit; {needed:.0f}% is needed to be sure"
 
 
 def broken(view: Outlook, chunk: int) -> list[str]:
@@ -281,22 +304,25 @@ def broken(view: Outlook, chunk: int) -> list[str]:
     view : the deployment
     chunk : chunk [token]
     """
-    service, slo, out = view.expected, view.slo, []
+    service, out = view.expected, []
     ratios = view.ratios(chunk)
-    names = {
-        "ttft": "TTFT",
-        "tpot": "the step" if slo.tpot_basis == "step" else "mean TPOT",
-        "itl": "the longest gap",
-    }
-    limits = {"ttft": slo.ttft, "tpot": slo.tpot, "itl": slo.itl}
-    for name, ratio in sorted(ratios.items(), key=lambda item: item[1]):
-        limit = limits[name]
-        if ratio < 1 and limit is not None:
-            out.append(
-                f"at chunk {chunk}, {names[name]} is {format_duration(limit / ratio)} over {format_duration(limit)}"
-            )
-    if service.utilisation(chunk) > slo.max_utilisation:
-        out.append(f"at chunk {chunk}, utilisation is {service.utilisation(chunk):.2f} over {slo.max_utilisation:g}")
+    at = f"at budget {format_count(chunk + view.offset)}"
+    for each in sorted(view.judged, key=lambda each: ratios[each.name]):
+        if ratios[each.name] < 1:
+            predicted = format_duration(each.value / ratios[each.name])
+            out.append(f"{at}, {NAMES[each.name]} is {predicted} over {format_duration(each.value)}")
+    most = view.slo.max_utilisation
+    if service.utilisation(chunk) > most:
+        out.append(f"{at}, {_full(view, chunk)}")
     if view.memory_share(chunk) > 1:
-        out.append(f"at chunk {chunk}, the KV cache of this batch does not fit beside the activations")
+        out.append(f"{at}, the KV cache of this batch does not fit beside the activations")
     return out
+
+
+def _full(view: Outlook, chunk: int) -> str:
+    """Why there is no steady state with room to spare at a chunk."""
+    service, most = view.expected, view.slo.max_utilisation
+    said = f"utilisation is {service.utilisation(chunk):.2f} over {most:g}"
+    if not service.mixed:
+        return said
+    return f"{said}: a steady state needs {format_count(service.balance / most)} prompt tokens per step"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from chunkcalc import units
 from chunkcalc.answer.solve import answer
 from chunkcalc.api.results import Explanation, FleetPlan, Points, Solution, become
 from chunkcalc.api.values import Bandwidth, Count, Duration, Share, pythonic, question
@@ -24,8 +23,8 @@ def solve(
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, draft_tokens: int = 0,
     draft_acceptance: Share | None = None, engine: EngineName = "vllm", engine_version: str | None = None,
     mixed_chunk: bool = False, prefill_interval: int = 0, link: Bandwidth | None = None,
-    memory_fraction: Share | None = None, chunk: Count | None = None, budget: Count | None = None,
-    with_remedies: bool = True,
+    memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, chunk: Count | None = None,
+    budget: Count | None = None, with_remedies: bool = True,
 ) -> Solution:  # fmt: skip
     """Which chunk to set, whether the limits hold, and if not, what would make them hold.
 
@@ -37,9 +36,10 @@ def solve(
     rate, concurrency : requests per second, or users that each wait for an answer, instead of a batch
     prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
     prefix_hit : share of the prompt in the prefix cache [1]
-    ttft, tpot, itl : limits of the time to first token, per output token, and between two tokens [s]
-    percentile : of the time to first token that `ttft` limits, with a rate; None for the mean
-    tpot_basis : what `tpot` judges: every step, or the mean of a request
+    ttft, tpot, itl : limits of the time to first token, of the mean time per output token, and of the longest gap
+        between two messages, that of `tpot` where it is left out; "none" for no limit of the gap [s]
+    percentile : of the time to first token that `ttft` limits under traffic: "mean", or 95 where it is left out
+    tpot_basis : deprecated: "mean" is `itl="none"`
     max_utilisation : highest share of the capacity for prompts [1]
     tp, pp, ep, attention_dp : degrees of parallelism [1]
     weights, kv : formats; None as shipped
@@ -48,6 +48,7 @@ def solve(
     mixed_chunk, prefill_interval : SGLang: mix decodes into chunks; decode steps after every prompt step
     link : between GPUs, such as 16e9 [byte/s], "16GB/s" or "16GB/s,20us"
     memory_fraction : share of the memory, by the engine's own rule [1]
+    kv_link : network between prefill and decode units [byte/s]
     chunk, budget : judge this one instead of looking for one [token]
     with_remedies : solve the changes that would help, where the limits do not hold
 
@@ -71,7 +72,8 @@ def solve(
         percentile=percentile, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
-        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, chunk=chunk, budget=budget,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, kv_link=kv_link, chunk=chunk,
+        budget=budget,
     )  # fmt: skip
     return become(Solution, answer(asked, with_remedies=with_remedies))
 
@@ -120,7 +122,7 @@ def fleet(
     percentile: float | str | None = None, tpot_basis: Basis | None = None, max_utilisation: Share = 0.85,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
     engine: EngineName = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
-    memory_fraction: Share | None = None, kv_link: float | str = "50GB/s", max_gpus: int | None = None,
+    memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, max_gpus: int | None = None,
 ) -> FleetPlan:  # fmt: skip
     """How many GPUs carry a rate within the limits: shapes and chunk, together or apart, cheapest first.
 
@@ -131,7 +133,7 @@ def fleet(
     memory_fraction : as of `solve`
     gpu : one name, several to compare, "all", or names with their price per GPU and hour
     rate : requests per second of the whole fleet
-    kv_link : network between prefill and decode units, such as 50e9 [byte/s] or "50GB/s"
+    kv_link : network between prefill and decode units, such as "50GB/s", what it is where left out [byte/s]
     max_gpus : leave larger shapes out
 
     Raises
@@ -148,10 +150,9 @@ def fleet(
         prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl, percentile=percentile, tpot_basis=tpot_basis,
         max_utilisation=max_utilisation, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, link=link,
-        memory_fraction=memory_fraction,
+        memory_fraction=memory_fraction, kv_link=kv_link,
     )  # fmt: skip
-    between = units.parse_rate(kv_link, "B/s", "kv_link") if isinstance(kv_link, str) else kv_link
-    return become(FleetPlan, sizing.fleet(asked, [(name, prices[name]) for name in names], max_gpus, between))
+    return become(FleetPlan, sizing.fleet(asked, [(name, prices[name]) for name in names], max_gpus))
 
 
 @pythonic
@@ -188,7 +189,7 @@ def sweep(
     from chunkcalc.grids.points import columns, deployments, points  # noqa: PLC0415 - numpy takes 100 ms
     from chunkcalc.report import sweep as report  # noqa: PLC0415
     from chunkcalc.report.chart import chart  # noqa: PLC0415
-    from chunkcalc.report.text import plain  # noqa: PLC0415
+    from chunkcalc.report.lines import plain  # noqa: PLC0415
 
     chunks, batches = _numbers(chunk, "chunk"), _numbers(batch, "batch")
     contexts = None if context is None else _numbers(context, "context")

@@ -70,9 +70,9 @@ class Solution(Shown, Answer):
         return json.solve(self)
 
     def __str__(self) -> str:
-        from chunkcalc.report import text  # noqa: PLC0415 - to be shown only
+        from chunkcalc.report import lines, text  # noqa: PLC0415 - to be shown only
 
-        return text.plain(text.solve(self))
+        return lines.plain(text.solve(self))
 
 
 class Explanation(Shown, Derivation):
@@ -88,9 +88,9 @@ class Explanation(Shown, Derivation):
         return explain.json(self)
 
     def __str__(self) -> str:
-        from chunkcalc.report import explain, text  # noqa: PLC0415
+        from chunkcalc.report import explain, lines  # noqa: PLC0415
 
-        return text.plain(explain.text(self))
+        return lines.plain(explain.text(self))
 
 
 class FleetPlan(Shown, Fleet):

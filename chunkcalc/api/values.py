@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -24,8 +25,9 @@ PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(("prompt", "output", "batch", "context", "chunk", "budget", "concurrency", "prompt_p95",
                      "max_num_seqs"),
                     units.parse_count),
-    **dict.fromkeys(("rate", "percentile"), units.parse_number),
-    **dict.fromkeys(("ttft", "tpot", "itl"), units.parse_duration),
+    "rate": units.parse_number, "percentile": units.parse_percentile, "itl": units.parse_gap,
+    **dict.fromkeys(("ttft", "tpot"), units.parse_duration),
+    "kv_link": lambda text, where: units.parse_rate(text, "B/s", where),
     **dict.fromkeys(("draft_acceptance", "memory_fraction", "max_utilisation", "prefix_hit"), units.parse_fraction),
 }  # fmt: skip
 # Seconds from which a bare number was meant in milliseconds.
@@ -66,7 +68,7 @@ def value(name: str, given: Any) -> Any:
     parse = PARSERS.get(name)
     if parse is not None and isinstance(given, str):
         return parse(given, name)
-    if name in FAR and isinstance(given, int | float) and given >= FAR[name]:
+    if name in FAR and isinstance(given, int | float) and math.inf > given >= FAR[name]:
         asked = f"{given:g} are seconds"
         raise ChunkcalcError(asked, name, f"write '{given:g}ms' for milliseconds, or '{given:g}s' if you mean them")
     if parse is units.parse_count and isinstance(given, float) and given.is_integer():

@@ -6,6 +6,7 @@ import typer
 
 from chunkcalc import units
 from chunkcalc.answer.question import Question
+from chunkcalc.api.values import PARSERS
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, given
@@ -32,9 +33,7 @@ def fleet(
     draft_acceptance: str = options.DRAFT_ACCEPTANCE,
     memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
     link: str = typer.Option(None, help="Link between GPUs, such as 16GB/s.", rich_help_panel=DEPLOYMENT),
-    kv_link: str = typer.Option(
-        "50GB/s", help="Network between prefill and decode units.", rich_help_panel=DEPLOYMENT
-    ),
+    kv_link: str = options.KV_LINK,
     rate: str = typer.Option(..., help="Requests per second of the whole fleet.", rich_help_panel=WORKLOAD),
     prompt: str = typer.Option(..., "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=WORKLOAD),
     output: str = options.OUTPUT_TOKENS,
@@ -42,11 +41,11 @@ def fleet(
     prefix_hit: str = options.PREFIX_HIT,
     ttft: str = typer.Option(None, help="Limit of the time to first token.", rich_help_panel=LIMITS),
     tpot: str = typer.Option(None, help="Limit of the time per output token.", rich_help_panel=LIMITS),
-    itl: str = typer.Option(None, help="Limit of the longest gap.", rich_help_panel=LIMITS),
-    percentile: str = typer.Option(None, help="Of TTFT. Default: the mean.", rich_help_panel=LIMITS),
-    tpot_basis: Basis = typer.Option(None, help="What --tpot judges.", rich_help_panel=LIMITS),
+    itl: str = options.ITL,
+    percentile: str = options.PERCENTILE,
+    tpot_basis: Basis = options.TPOT_BASIS,
     max_utilisation: str = typer.Option("0.85", help="Highest share of prompt capacity.", rich_help_panel=LIMITS),
-    as_json: bool = typer.Option(False, "--json", help="chunkcalc.fleet/1 on stdout.", rich_help_panel=OUTPUT),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.fleet/2 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:  # fmt: skip
     """How many GPUs carry a rate within TTFT and TPOT: shapes, chunk, together or apart, cheapest first.
 
@@ -68,13 +67,12 @@ def fleet(
         max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),
         prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
         **given(units.parse_count, output=output, prompt_p95=prompt_p95),
-        **given(units.parse_number, percentile=percentile),
-        **given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl),
+        **given(units.parse_percentile, percentile=percentile), **given(units.parse_gap, itl=itl),
+        **given(units.parse_duration, ttft=ttft, tpot=tpot), **given(PARSERS["kv_link"], kv_link=kv_link),
         **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
-    transfer = units.parse_rate(kv_link, "B/s", "--kv-link")
     with progress("sizing") as told:
-        found = find(question, _priced(names, price or []), max_gpus, transfer, told)
+        found = find(question, _priced(names, price or []), max_gpus, told)
     if as_json:
         show_json(report.json(found))
     else:

@@ -19,7 +19,7 @@ SETTING = "Setting to judge"
 
 
 class Basis(enum.StrEnum):
-    """What --tpot judges."""
+    """Of the deprecated --tpot-basis."""
 
     step = "step"
     mean = "mean"
@@ -46,12 +46,18 @@ PROMPT = typer.Option(..., "--prompt", "--isl", help="Prompt tokens, such as 409
 BATCH = typer.Option(None, help="Requests decoding at once. Default: the largest that holds.", rich_help_panel=WORKLOAD)
 CONTEXT = typer.Option(None, help="Mean context of a decode. Default: prompt + output/2.", rich_help_panel=WORKLOAD)
 TTFT = typer.Option(None, help="Limit of the time to first token, such as 1s.", rich_help_panel=LIMITS)
-TPOT = typer.Option(None, help="Limit of the time per output token, such as 30ms.", rich_help_panel=LIMITS)
-ITL = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS)
-TPOT_BASIS = typer.Option(
-    None, help="What --tpot judges. Default: step, or mean where prompts go first.", rich_help_panel=LIMITS
+TPOT = typer.Option(None, help="Limit of the mean time per output token, such as 30ms.", rich_help_panel=LIMITS)
+ITL = typer.Option(
+    None, help="Limit of the longest gap between two messages, or none. Default: as --tpot.", rich_help_panel=LIMITS
 )
+TPOT_BASIS = typer.Option(None, help="Deprecated: mean is --itl none.", rich_help_panel=LIMITS)
 MAX_UTILISATION = typer.Option("0.85", help="Highest share of the capacity for prompts.", rich_help_panel=LIMITS)
+PERCENTILE = typer.Option(
+    None, help="Of TTFT, under traffic: mean, 50, 90, 95 or 99. Default: 95.", rich_help_panel=LIMITS
+)
+KV_LINK = typer.Option(
+    None, help="Network between prefill and decode units. Default: 50GB/s.", rich_help_panel=DEPLOYMENT
+)
 PP = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT)
 WEIGHTS = typer.Option(
     None, help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.", rich_help_panel=DEPLOYMENT

@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, TextIO
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.report import json, text
+from chunkcalc.report import json, lines
 
 HOLDS, FAILS, USAGE, NOTHING, INTERNAL = 0, 1, 2, 3, 4
 
@@ -58,12 +58,12 @@ def outlive_readers() -> None:
             setattr(sys, name, Unread(stream))
 
 
-def show(lines: list[text.Line]) -> None:
+def show(report: list[lines.Line]) -> None:
     """Print a report: coloured on a terminal, plain in a pipe or under NO_COLOR."""
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        text.coloured(lines)
+        lines.coloured(report)
     else:
-        print(text.plain(lines))
+        print(lines.plain(report))
 
 
 def check_target(path: Path, option: str, *, force: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 from chunkcalc.answer.records import MARGINAL
 from chunkcalc.answer.solve import answer
 from chunkcalc.cli import options
-from chunkcalc.cli.options import LIMITS, OUTPUT, WORKLOAD, Basis, asked
+from chunkcalc.cli.options import OUTPUT, WORKLOAD, Basis, asked
 from chunkcalc.cli.output import FAILS, HOLDS, show, show_json
 from chunkcalc.cli.progress import progress
 from chunkcalc.records import EngineName
@@ -33,9 +33,7 @@ def solve(
     prefix_hit: str = options.PREFIX_HIT,
     ttft: str = options.TTFT,
     tpot: str = options.TPOT,
-    percentile: str = typer.Option(
-        None, help="Percentile of TTFT that --ttft limits, with a rate. Default: mean.", rich_help_panel=LIMITS
-    ),
+    percentile: str = options.PERCENTILE,
     itl: str = options.ITL,
     tpot_basis: Basis = options.TPOT_BASIS,
     max_utilisation: str = options.MAX_UTILISATION,
@@ -52,6 +50,7 @@ def solve(
     enable_mixed_chunk: bool = options.MIXED_CHUNK,
     prefill_decode_interval: int = options.INTERVAL,
     link: str = options.LINK,
+    kv_link: str = options.KV_LINK,
     memory_fraction: str = options.MEMORY_FRACTION,
     chunk: str = options.CHUNK,
     budget: str = options.BUDGET,
@@ -66,7 +65,7 @@ def solve(
         help="Inputs, breakdown, capacity, intensities.",
         rich_help_panel=OUTPUT,
     ),
-    as_json: bool = typer.Option(False, "--json", help="chunkcalc.solve/1 on stdout.", rich_help_panel=OUTPUT),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.solve/2 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:
     """Which chunk to set for one deployment, and whether TTFT and TPOT hold.
 
@@ -79,7 +78,7 @@ def solve(
         memory_fraction=memory_fraction, link=link, prompt=prompt, output=output, batch=batch, context=context,
         rate=rate, concurrency=concurrency, prompt_p95=prompt_p95, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot,
         percentile=percentile, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk,
-        budget=budget,
+        budget=budget, kv_link=kv_link,
     )  # fmt: skip
     with progress("looking for what would help") as told:
         found = answer(question, with_remedies=not no_remedies, progress=told)

@@ -167,8 +167,8 @@ def _floor(answer: Answer) -> Floor | None:
     if not symbolic.polynomial(bound):
         return None
     sides = tuple(_polynomial(each) for each in symbolic.coefficients(bound))
-    judged = view.floor.mixed and slo.tpot is not None and slo.tpot_basis == "step"
-    limit = slo.tpot * view.floor.accepted if judged and slo.tpot is not None else None
+    judged = view.floor.mixed and slo.itl is not None
+    limit = slo.itl if judged else None
     largest = math.inf if limit is None else symbolic.largest_below(bound, limit)
     reached = max(0.0, largest) if largest < prefill.tokens else None
     return Floor(sides=sides, step=answer.floor.step_s, judged=judged, largest=reached)

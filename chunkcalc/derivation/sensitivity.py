@@ -97,7 +97,10 @@ def _prompt(setup: Setup) -> Setup:
 def _limit(name: str) -> Callable[[Setup], Setup]:
     def change(setup: Setup) -> Setup:
         deployment, workload, slo = setup
-        return deployment, workload, replace(slo, **{name: getattr(slo, name) * MORE})
+        moved = {name: getattr(slo, name) * MORE}
+        if name == "tpot" and slo.itl is not None and not slo.itl_given:
+            moved["itl"] = slo.itl * MORE  # which follows it
+        return deployment, workload, replace(slo, **moved)
 
     return change
 
@@ -111,7 +114,7 @@ CHANGES: tuple[tuple[str, Callable[[Setup], Setup], Callable[[Setup], bool]], ..
     ("context of the decodes", _context, lambda setup: setup[1].batch > 0),
     ("prompt tokens", _prompt, lambda _: True),
     ("TPOT allowed", _limit("tpot"), lambda setup: setup[2].tpot is not None),
-    ("longest gap allowed", _limit("itl"), lambda setup: setup[2].itl is not None),
+    ("longest gap allowed", _limit("itl"), lambda setup: setup[2].itl_given and setup[2].itl is not None),
     ("TTFT allowed", _limit("ttft"), lambda setup: setup[2].ttft is not None),
 )
 

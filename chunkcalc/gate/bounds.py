@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chunkcalc.answer.disaggregation import alone, decode_certificate, prefill_certificate
+from chunkcalc.answer.disaggregation import decode_certificate, prefill_certificate
 from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.answer.pools import alone
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
@@ -86,8 +87,7 @@ def _mixing(view: Outlook) -> Outlook:
     if deployment.engine.composition == "mixed":
         return view
     engine = replace(deployment.engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
-    slo = replace(view.slo, tpot_basis="step") if not view.slo.basis_given else view.slo
-    return outlook(replace(deployment, engine=engine), view.workload, slo)
+    return outlook(replace(deployment, engine=engine), view.workload, view.slo)
 
 
 def _rate(found: Evaluation, view: Outlook) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def _values(each: Deployed | None) -> list[str]:
         return ["-"] * 6
     ttft = tpot = None
     if each.measured and each.answer is not None:
-        ttft, tpot = each.answer.expected.ttft_s, each.answer.judged_tpot_s
+        ttft, tpot = each.answer.expected.ttft_s, each.answer.expected.tpot_s
     elif each.measured and each.steps is not None:
         tpot = each.steps.tpot_s
     chunk = each.answer.chunk if each.answer is not None else each.effective.chunk if each.effective else None

@@ -206,7 +206,7 @@ def _steps(found: Evaluation) -> Steps | None:
     floor, expected = view.floor, view.expected
     return Steps(
         floor.decode_step, expected.decode_step, floor.decode_step / floor.accepted,
-        expected.decode_step / expected.accepted, view.bands[0],
+        expected.decode_step / expected.accepted, view.error.tpot,
     )  # fmt: skip
 
 
@@ -225,4 +225,4 @@ def _verdict(found: Evaluation, answer: Answer | None, steps: Steps | None) -> s
     least = min(ratios, default=float("inf"))
     if least >= 1 + steps.error:
         return FEASIBLE
-    return MARGINAL if least >= 1 / (1 + steps.error) else SCALE_UP
+    return MARGINAL if least >= 1 else SCALE_UP

@@ -21,7 +21,7 @@ from chunkcalc.units import format_count, format_duration
 LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
 GAINED = 1.1  # times the requests from which a smaller budget is worth a word
 SMALLER = (8192, 4096, 2048, 1024, 512)  # budgets tried where activations take the room of the KV cache
-LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the gap between two tokens"}
+LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}
 
 
 def estimates(found: Evaluation, bound: bool) -> Iterator[Finding]:
@@ -93,10 +93,8 @@ def _wrong_chunk(
         )
         number = "W02"
     else:
-        what = "step" if view.slo.tpot_basis == "step" and name == "tpot" else LIMIT[name]
-        if view.expected.accepted > 1 and name == "tpot":
-            what = f"time per token ({view.expected.accepted:.2f} accepted a step)"
-        text = f"{written(found)}: predicted {what} {predicted} > {LIMIT[name]} {limit} {at}, mostly {_cause(answer)}"
+        what, most = ("step", "gap limit") if name == "itl" else ("mean", LIMIT[name])
+        text = f"{written(found)}: predicted {what} {predicted} > {most} {limit} {at}, mostly {_cause(answer)}"
         number = "W01"
     return make(found, number, text, found.word(found.budget_field), level=level, fix=setting(found, better),
                 size=1 / ratio)  # fmt: skip
@@ -179,7 +177,7 @@ def _decode_worker(found: Evaluation, bound: bool) -> Iterator[Finding]:
             continue
         yield make(found, "W09", f"{LIMIT[name]} {format_duration(value)} > {format_duration(limit)} on this decode "
                    f"worker ({found.names()['gpus']}, batch {found.load.batch})",
-                   level=beyond(limit / value, view.bands[0]), size=value / limit,
+                   level=beyond(limit / value, view.error.tpot), size=value / limit,
                    fix=Fix(text="a smaller batch or more tensor parallelism"))  # fmt: skip
 
 
@@ -189,13 +187,13 @@ def _stall(found: Evaluation, answer: Answer) -> Iterator[Finding]:
     if reading is None or reading.composition == "mixed" or reading.interval or found.process.role != "both":
         return
     slo, gap = answer.slo, answer.expected.itl_s
-    limit = slo.itl if slo.itl is not None else slo.tpot
+    limit = slo.itl
     if gap is None or limit is None or gap <= limit:
         return
-    level: Level = beyond(limit / gap, answer.itl_error) if slo.itl is not None else "warning"
+    level: Level = beyond(limit / gap, answer.error.gap)
     batch = max(answer.prompt_tokens, min(answer.chunk, reading.budget))
     yield make(found, "W03", f"SGLang runs prompts first: every stream stops for {format_duration(gap)} while "
-               f"{batch:,} prompt tokens are processed; {'ITL' if slo.itl else 'TPOT'} is "
+               f"{batch:,} prompt tokens are processed; the limit of the gap is "
                f"{format_duration(limit)}", found.word("chunked_prefill_size"), level=level, fix=_unstall(found),
                size=gap / limit)  # fmt: skip
 

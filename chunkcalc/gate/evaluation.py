@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from chunkcalc.answer.batches import largest_batch
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.recommendation import recommend
 from chunkcalc.answer.records import Answer
 from chunkcalc.answer.resolve import Case, resolve
-from chunkcalc.answer.solve import answer, largest_batch
+from chunkcalc.answer.solve import answer
 from chunkcalc.engines.capacity import Capacity, capacity
 from chunkcalc.engines.dialects import dialect, prototype
 from chunkcalc.errors import ChunkcalcError
@@ -185,7 +186,7 @@ class Evaluation(Known):
         view = self.view(self.load.batch) if self.load.batch else None
         if view is not None:
             best = recommend(view)
-            if best is None or any(reached < 1 for reached in view.ratios(best.chunk).values()):
+            if any(reached < 1 for reached in view.ratios(best.chunk).values()):
                 return None
         try:
             asked = self.question(batch=self.load.batch or None)
@@ -208,7 +209,7 @@ class Evaluation(Known):
     def sustainable(self) -> int:
         """The largest batch that is a steady state within the limits; 0 where none is."""
         assert self.case is not None
-        return largest_batch(self.case, self.timer)
+        return largest_batch(self.view(1))
 
     def long_view(self, prompt: int) -> Outlook | None:
         """The deployment under prompts of another length."""

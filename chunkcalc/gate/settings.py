@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import date
 from typing import Any, NamedTuple
@@ -85,19 +85,16 @@ def parsed(given: Mapping[str, Any], source: str, where: str) -> dict[str, Setti
 
 
 def _value(name: str, text: str, where: str) -> Any:
-    if name in DURATIONS:
-        return units.parse_duration(text, where)
-    if name in COUNTS:
-        return units.parse_count(text, where)
-    if name == "rate":
-        return _rate(text, where)
-    if name == "prefix-hit":
-        return units.parse_fraction(text, where, high=0.999)
-    if name == "max-utilisation":
-        return units.parse_fraction(text, where)
+    parse = PARSERS.get(name)
+    if parse is not None:
+        return parse(text, where)
     if name == "tpot-basis" and text not in ("step", "mean"):
         raise ChunkcalcError(f"'{text:.40}' is no basis", where, "choose from step, mean")
     return text
+
+
+def _prefix_hit(text: str, where: str) -> float:
+    return units.parse_fraction(text, where, high=0.999)
 
 
 def _rate(text: str, where: str) -> float:
@@ -118,3 +115,9 @@ def parse_date(text: str, where: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise ChunkcalcError(f"'{text:.40}' is no date", where, "write it as 2027-01-31") from None
+
+
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "ttft": units.parse_duration, "tpot": units.parse_duration, "itl": units.parse_gap, "rate": _rate,
+    "prefix-hit": _prefix_hit, "max-utilisation": units.parse_fraction, **dict.fromkeys(COUNTS, units.parse_count),
+}  # fmt: skip

@@ -189,8 +189,8 @@ def _quantities(view: Outlook, chunk: int) -> tuple[Any, ...]:
 
 def _judged(view: Outlook, chunk: int, found: tuple[Any, ...]) -> tuple[Any, ...]:
     """What each limit judges: memory, TPOT, longest gap, TTFT, utilisation."""
-    _, _, ttft, _, itl, utilisation, memory = found
-    return memory, view.judged_tpot(view.expected, chunk), itl, ttft, utilisation
+    _, _, ttft, tpot, itl, utilisation, memory = found
+    return memory, tpot, itl, ttft, utilisation
 
 
 def _state(slo: Slo, memory: float, tpot: float, itl: float, ttft: float, utilisation: float) -> str:

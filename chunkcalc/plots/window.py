@@ -8,7 +8,6 @@ from typing import Any
 from chunkcalc.answer.records import Answer
 from chunkcalc.grids.points import HOLDS, Point
 from chunkcalc.plots import paper, states
-from chunkcalc.time.service import accepted_tokens
 from chunkcalc.units import format_count, format_duration
 
 BAND = 0.15  # opacity
@@ -27,7 +26,7 @@ def draw(title: str, answer: Answer, points: Sequence[Point]) -> Any:
     figure, (top, middle, bottom) = paper.canvas(8, 6.6, (3.0, 3.0, 0.3))
     slo, chunks = answer.slo, [point.chunk for point in points]
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
-    _curves(top, chunks, [("TTFT", [p.ttft_s for p in points], answer.ttft_error, slo.ttft, paper.BLUE)], 1.0)
+    _curves(top, chunks, [("TTFT", [p.ttft_s for p in points], answer.error.ttft, slo.ttft, paper.BLUE)], 1.0)
     _curves(middle, chunks, _per_token(answer, points), 1e-3)
     _tile_edges(middle, answer, chunks)
     for axes in (top, middle):
@@ -46,20 +45,12 @@ Curve = tuple[str, list[float], float, float | None, str]  # name, values, band,
 
 
 def _per_token(answer: Answer, points: Sequence[Point]) -> list[Curve]:
-    """What the limits on tokens judge: the step or the gap per token that it yields, the mean, or both."""
-    slo, workload = answer.slo, answer.workload
-    accepted = accepted_tokens(workload.draft_tokens, workload.draft_acceptance)
-    mixed = answer.case.deployment.engine.composition == "mixed"
-    out: list[Curve] = []
-    if slo.tpot is not None and slo.tpot_basis == "step":
-        name = ("longest step" if mixed else "longest gap") + (f" / {accepted:.2f} tokens" if accepted > 1 else "")
-        out.append((name, [p.itl_s / accepted for p in points], answer.tpot_error, slo.tpot, paper.VERMILION))
-    elif slo.tpot is not None:
-        out.append(("mean TPOT", [p.tpot_s for p in points], answer.tpot_error, slo.tpot, paper.VERMILION))
-    elif slo.itl is None:
-        out.append(("longest step", [p.step_s for p in points], answer.itl_error, None, paper.VERMILION))
-    if slo.itl is not None:
-        out.append(("longest gap", [p.itl_s for p in points], answer.itl_error, slo.itl, paper.PURPLE))
+    """What the limits on tokens judge: the mean per token, and the longest gap."""
+    slo, out = answer.slo, list[Curve]()
+    if slo.tpot is not None:
+        out.append(("TPOT (mean)", [p.tpot_s for p in points], answer.error.tpot, slo.tpot, paper.VERMILION))
+    if slo.itl is not None or slo.tpot is None:
+        out.append(("longest gap", [p.itl_s for p in points], answer.error.gap, slo.itl, paper.PURPLE))
     return out
 
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.window import Window
 from chunkcalc.grids.points import HOLDS, Point
+from chunkcalc.report.lines import Line, Segment
 from chunkcalc.report.sweep import MEANING, Strip
 from chunkcalc.report.tables import WIDTH, table
-from chunkcalc.report.text import Line, Segment
-from chunkcalc.time.service import accepted_tokens
 from chunkcalc.units import format_count, format_duration
 
 LABELS = (8, 44)  # columns of the rows' names, at least and at most
@@ -61,7 +60,7 @@ def chart(case: Case, strips: Sequence[Strip], left_out: Sequence[str], detail: 
         out.append([Segment("the first limit that fails, by the prediction alone; solve adds its error band", "dim")])
         out += [[Segment(words, "dim")] for words, holds in MARKS.items() if any(map(holds, windows))]
     if detail:
-        out += [[], *([Segment(row)] for row in _table(case, detail).splitlines())]
+        out += [[], *([Segment(row)] for row in _table(detail).splitlines())]
     if left_out:
         out.append([])
     for line in left_out[:5]:
@@ -191,15 +190,14 @@ def _label(strip: Strip, strips: Sequence[Strip]) -> str:
     return " ".join(parts) or str(keys["gpu"])
 
 
-def _table(case: Case, points: Sequence[Point]) -> str:
-    accepted = accepted_tokens(case.workload.draft_tokens, case.workload.draft_acceptance)
+def _table(points: Sequence[Point]) -> str:
     step = max(1, math.ceil(len(points) / DETAIL))
     shown = sorted({*range(0, len(points), step), len(points) - 1})
-    head = ("chunk", "budget", "TTFT", "step", "gap" if accepted == 1 else "gap/token", "TPOT", "busy", "")
+    head = ("chunk", "budget", "TTFT", "step", "gap", "TPOT", "busy", "")
     rows = [
         (
             format_count(point.chunk), format_count(point.budget), format_duration(point.ttft_s),
-            format_duration(point.step_s), format_duration(point.itl_s / accepted), format_duration(point.tpot_s),
+            format_duration(point.step_s), format_duration(point.itl_s), format_duration(point.tpot_s),
             f"{point.utilisation:.2f}", "ok" if point.state == HOLDS else MEANING[point.state],
         )
         for point in (points[index] for index in shown)

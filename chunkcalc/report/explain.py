@@ -10,8 +10,8 @@ from typing import Any
 from chunkcalc.derivation.derive import Derivation, Shown
 from chunkcalc.derivation.sensitivity import Change, Values
 from chunkcalc.report.json import inputs
+from chunkcalc.report.lines import Line, Segment
 from chunkcalc.report.tables import WIDTH
-from chunkcalc.report.text import Line, Segment
 from chunkcalc.units import format_count, format_duration
 
 SCHEMA = "chunkcalc.explain/1"

@@ -1,17 +1,19 @@
-"""A fleet as text and as chunkcalc.fleet/1."""
+"""A fleet as text and as chunkcalc.fleet/2."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 from dataclasses import asdict
 from typing import Any
 
+from chunkcalc.answer.question import USUAL_PERCENTILE
 from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.sizing.fleet import Fleet
 from chunkcalc.sizing.shapes import Shape, describe
 from chunkcalc.units import format_count, format_duration, format_si
 
-SCHEMA = "chunkcalc.fleet/1"
+SCHEMA = "chunkcalc.fleet/2"
 SHOWN = 10
 
 
@@ -45,8 +47,10 @@ def text(found: Fleet) -> str:
 
 def _limits(found: Fleet) -> str:
     question = found.question
-    named = (("TTFT", question.ttft), ("TPOT", question.tpot), ("longest gap", question.itl))
-    which = f" (p{question.percentile:g})" if question.percentile else ""
+    itl = question.itl if question.itl not in (None, math.inf) else None
+    named = (("TTFT", question.ttft), ("TPOT", question.tpot), ("longest gap", itl))
+    percentile = USUAL_PERCENTILE if question.percentile is None else question.percentile
+    which = f" (p{percentile:g})" if percentile else " (mean)"
     return ", ".join(
         f"{name}{which if name == 'TTFT' else ''} {format_duration(limit)}" for name, limit in named if limit
     )
@@ -69,14 +73,19 @@ def _table(found: Fleet) -> str:
 
 
 def _short(shape: Shape) -> str:
-    stages = f" pp{shape.pp}" if shape.pp > 1 else ""
+    own = _degrees(shape.tp, shape.pp)
     if shape.prefill is None:
-        return f"{shape.replicas}xtp{shape.tp}{stages}"
-    return f"P {shape.prefill[0]}xtp{shape.prefill[1]} + D {shape.replicas - shape.prefill[0]}xtp{shape.tp}{stages}"
+        return f"{shape.replicas}x{own}"
+    x, tp, pp = shape.prefill
+    return f"P {x}x{_degrees(tp, pp)} + D {shape.replicas - x}x{own}"
+
+
+def _degrees(tp: int, pp: int) -> str:
+    return f"tp{tp}{f' pp{pp}' if pp > 1 else ''}"
 
 
 def json(found: Fleet) -> dict[str, Any]:
-    """The schema chunkcalc.fleet/1."""
+    """The schema chunkcalc.fleet/2."""
     return {
         "schema": SCHEMA,
         "rate": found.rate,
@@ -91,5 +100,5 @@ def json(found: Fleet) -> dict[str, Any]:
 def _shape(shape: Shape, rate: float) -> dict[str, Any]:
     row = asdict(shape)
     prefill = row.pop("prefill")
-    row["prefill_units"], row["prefill_tp"] = prefill or (None, None)
+    row["prefill_units"], row["prefill_tp"], row["prefill_pp"] = prefill or (None, None, None)
     return {**row, "headroom": shape.max_rate / rate - 1}

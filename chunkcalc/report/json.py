@@ -17,7 +17,7 @@ from chunkcalc.work import counts
 if TYPE_CHECKING:  # the other reports need none of it
     from chunkcalc.answer.inspection import Inspection
 
-SOLVE, MODELS, GPUS = "chunkcalc.solve/1", "chunkcalc.models/1", "chunkcalc.gpus/1"
+SOLVE, MODELS, GPUS = "chunkcalc.solve/2", "chunkcalc.models/1", "chunkcalc.gpus/1"
 ENGINE = "chunkcalc.engine/1"
 QUANTILES = (50, 90, 99)
 
@@ -36,13 +36,18 @@ def _finite(value: Any) -> Any:
 
 
 def solve(answer: Answer) -> dict[str, Any]:
-    """An answer in the schema chunkcalc.solve/1."""
+    """An answer in the schema chunkcalc.solve/2."""
     return {
         "schema": SOLVE,
         "inputs": inputs(answer),
-        "slo": {
-            name: getattr(answer.slo, name.removesuffix("_s")) for name in ("ttft_s", "tpot_s", "itl_s", "tpot_basis")
-        },
+        "verdict": answer.verdict,
+        "certain": answer.certain,
+        "may_hold": answer.may_hold,
+        "chunk": answer.chunk,
+        "safest_chunk": answer.safest_chunk,
+        "budget": answer.budget,
+        "limits": [asdict(each) for each in answer.limits],
+        "mean_alone": None if answer.mean_alone is None else asdict(answer.mean_alone),
         "textbook": asdict(answer.textbook),
         **{name: part for name, part in numbers(answer).items() if name in ("floor", "expected")},
         "knee": answer.knee,
@@ -50,9 +55,8 @@ def solve(answer: Answer) -> dict[str, Any]:
         "chunking": asdict(answer.chunking),
         "capacity": memory(answer.capacity),
         "load": None if answer.load is None else _load(answer.load),
-        "verdict": answer.verdict,
-        "certain": answer.certain,
         "needs_disaggregation": answer.needs_disaggregation,
+        "pools": None if answer.pools is None else asdict(answer.pools),
         "reasons": list(answer.reasons),
         "remedies": [asdict(remedy) for remedy in answer.remedies],
         "flags": {engine: list(flags) for engine, flags in answer.flags.items()},
@@ -88,7 +92,7 @@ def numbers(answer: Answer) -> dict[str, Any]:
         "floor": _reading(answer.floor),
         "expected": {
             **_reading(answer.expected),
-            "error": {"tpot": answer.tpot_error, "ttft": answer.ttft_error, "itl": answer.itl_error},
+            "error": {"tpot": answer.error.tpot, "ttft": answer.error.ttft, "itl": answer.error.gap},
             "breakdown": dict(answer.step.breakdown),
             "bottleneck": answer.step.bottleneck,
         },

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chunkcalc.answer.disaggregation import KV_LINK
+from chunkcalc.answer.pools import KV_LINK
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE
 from chunkcalc.answer.resolve import OF_A_GPU
@@ -40,7 +40,7 @@ class Fleet:
 
 def fleet(
     question: Question, gpus: Sequence[tuple[str, float | None]] = (), max_gpus: int | None = None,
-    kv_link: float = KV_LINK, progress: Progress = silent,
+    progress: Progress = silent,
 ) -> Fleet:  # fmt: skip
     """Every shape that carries a rate within the limits.
 
@@ -49,7 +49,6 @@ def fleet(
     question : with the rate of the whole fleet; tp and pp do not count
     gpus : names and prices per GPU and hour; empty for the question's GPU
     max_gpus : shapes with more are left out, and said to be
-    kv_link : bandwidth between prefill and decode units [byte/s]
     progress : told how far it is
 
     Raises
@@ -79,7 +78,7 @@ def fleet(
                 left_out.append(f"{name} {unit.degrees}: a lone request already misses the limits")
             else:
                 shapes.append(shape)
-        shapes += separated(units, question.rate, kv_link)
+        shapes += separated(units, question.rate)
     progress(whole - 1, whole)
     shapes.sort(key=lambda shape: shape.order)
     kept = [shape for shape in shapes if max_gpus is None or shape.gpus <= max_gpus]
@@ -89,7 +88,8 @@ def fleet(
     chosen = next((shape for shape in kept if shape.status == FEASIBLE), kept[0] if kept else None)
     return Fleet(
         question=question, rate=question.rate, shapes=tuple(kept), chosen=chosen,
-        reasons=tuple(_reasons(question, kept, chosen)), left_out=tuple(left_out), kv_link=kv_link,
+        reasons=tuple(_reasons(question, kept, chosen)), left_out=tuple(left_out),
+        kv_link=question.kv_link or KV_LINK,
     )  # fmt: skip
 
 
@@ -106,10 +106,11 @@ def _reasons(question: Question, shapes: Sequence[Shape], chosen: Shape | None) 
         yield f"disaggregate: {apart.gpus} GPUs apart carry what needs {together.gpus} together"
     else:
         carried = [shape.max_rate / shape.gpus for shape in (apart, together)]
-        yield (
-            f"do not disaggregate: {apart.gpus} GPUs apart against {together.gpus} together, "
-            f"{carried[0]:.3g} against {carried[1]:.3g} requests/s per GPU"
-        )
+        words = f"{carried[0]:.3g} against {carried[1]:.3g} requests/s per GPU"
+        if apart.gpus == together.gpus and carried[0] > carried[1]:
+            yield f"as many GPUs ({apart.gpus}) apart as together, and the simpler shape carries it: {words}"
+        else:
+            yield f"do not disaggregate: {apart.gpus} GPUs apart against {together.gpus} together, {words}"
     cheaper = next((shape for shape in shapes if shape.order < chosen.order and shape.status != FEASIBLE), None)
     if cheaper is not None and chosen.status == FEASIBLE:
         yield f"{cheaper.gpus} GPUs ({describe(cheaper)}) may do: the limits lie inside the error band; measure"

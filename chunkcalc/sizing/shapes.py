@@ -8,18 +8,20 @@ from dataclasses import replace
 from itertools import product
 
 from chunkcalc.answer.demand import Demand, Settled
-from chunkcalc.answer.disaggregation import sure
+from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.pools import DecodeUnit, PrefillUnit, paired
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL
 from chunkcalc.answer.resolve import Case, resolve
 from chunkcalc.engines.capacity import capacity
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
-from chunkcalc.sizing.pools import DecodeUnit, PrefillUnit
+from chunkcalc.time.search import SLOWEST
 from chunkcalc.time.step import timer_for
 
 COLOCATED, DISAGGREGATED = "colocated", "disaggregated"
-MORE = 1.5  # times the replicas that the rate asks for: the error band may want as many
+MOST_TIMES = 64  # the replicas that the rate asks for, up to which sure ones are looked for
+EXACT = 1e-9  # a unit that carries its share to this is enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Shape:
     kind : colocated or disaggregated
     tp, pp : of a replica, or of a decode unit [1]
     replicas : of both kinds of unit together
-    prefill : units and tp of the prefill pool; None where colocated
+    prefill : units, tp and pp of the prefill pool; None where colocated
     budget, chunk : tokens of a step; of a prefill unit where disaggregated [token]
     batch : decoding requests of a replica or decode unit, on average [1]
     max_rate : of the whole fleet within both limits [request/s]
@@ -43,7 +45,7 @@ class Shape:
     tp: int
     pp: int
     replicas: int
-    prefill: tuple[int, int] | None
+    prefill: tuple[int, int, int] | None
     gpus: int
     budget: int
     chunk: int
@@ -74,22 +76,29 @@ class Unit:
         self.rate = question.rate
 
     def colocated(self) -> Shape | None:
-        """The fewest replicas that carry the rate, with the error band to spare where a few more do."""
+        """The fewest replicas that carry the rate with the error bands to spare, else by prediction."""
         most = self.demand.fullest()
         if not most.keeps:
             return None
-        low = max(1, math.ceil(self.rate / most.load - 1e-9))
-        fewest, high = self._share(low), math.ceil(low * MORE)
-        surest = fewest if low == high else self._share(high)
-        if surest is None or surest.status != FEASIBLE or (fewest is not None and fewest.status == FEASIBLE):
-            return None if fewest is None else self._shape(low, fewest)
-        while high - low > 1:  # less load on each is never less sure
-            middle = (low + high) // 2
+        low = max(1, math.ceil(self.rate / most.load - EXACT))
+        fewest, high = self._share(low), low
+        while fewest is None or not fewest.keeps:  # a whole share may round beyond what one carries
+            low, high = low + 1, low + 1
+            fewest = self._share(low)
+        surest: Settled | None = fewest
+        while surest is None or surest.status != FEASIBLE:
+            high *= 2
+            if high > low * MOST_TIMES or self.rate / high < SLOWEST:
+                return self._shape(low, fewest)
+            surest = self._share(high)
+        bound = max(low, high // 2)
+        while high - bound > 1:  # less load on each is never less sure
+            middle = (bound + high) // 2
             found = self._share(middle)
             if found is not None and found.status == FEASIBLE:
                 high, surest = middle, found
             else:
-                low = middle
+                bound = middle
         return self._shape(high, surest)
 
     def _share(self, replicas: int) -> Settled | None:
@@ -102,7 +111,7 @@ class Unit:
             replicas=replicas, prefill=None, gpus=gpus, budget=best.budget, chunk=best.chunk,
             batch=view.workload.batch, max_rate=replicas * self.demand.highest(best.budget),
             ttft_s=view.expected.ttft(best.chunk),
-            tpot_s=view.judged_tpot(view.expected, best.chunk), status=best.status, cost=self.cost(gpus),
+            tpot_s=view.expected.tpot(best.chunk), status=best.status, cost=self.cost(gpus),
         )  # fmt: skip
 
     def cost(self, gpus: int) -> float | None:
@@ -112,7 +121,7 @@ class Unit:
     @property
     def degrees(self) -> str:
         """Its degrees in words."""
-        return f"tp {self.question.tp}{f' pp {self.question.pp}' if self.question.pp > 1 else ''}"
+        return degrees(self.question.tp, self.question.pp)
 
 
 def _at_rate(case: Case, rate: float) -> Case:
@@ -147,39 +156,45 @@ def every_unit(question: Question, price: float | None, left_out: list[str]) -> 
             return
 
 
-def separated(units: Sequence[Unit], rate: float, kv_link: float) -> list[Shape]:
+def separated(units: Sequence[Unit], rate: float) -> list[Shape]:
     """The best pair of pools of each pair of degrees: whole units that keep up with the rate.
 
     Parameters
     ----------
     units : of one GPU
     rate : of the whole fleet [request/s]
-    kv_link : bandwidth between prefill and decode units [byte/s]
     """
-    prefills = [(unit, PrefillUnit(unit.case, unit.timer, kv_link)) for unit in units]
-    decodes = [(unit, DecodeUnit(unit.case, unit.timer)) for unit in units]
-    able = [(unit, prefill, served) for unit, prefill in prefills if (served := prefill.highest())]
-    kept = [(unit, decode, carried) for unit, decode in decodes if (carried := decode.highest())]
+    views = [(unit, outlook(unit.case.deployment, unit.case.workload, unit.case.slo, unit.timer)) for unit in units]
+    prefills = [(unit, PrefillUnit(view, unit.demand.arrivals)) for unit, view in views]
+    decodes = [(unit, DecodeUnit(view)) for unit, view in views]
     out: list[Shape] = []
-    for (first, prefill, served), (second, decode, carried) in product(able, kept):
-        x, y = math.ceil(rate / served), math.ceil(rate / carried)
-        batch, ttft, gpus = decode.batch_at(rate / y), prefill.ttft(rate / x), x * first.gpus + y * second.gpus
-        step, bands = decode.step(batch), (decode.tpot_band, prefill.ttft_band(rate / x))
-        certain = sure(first.case.slo, bands, ttft, step, decode.accepted)
-        shape = Shape(
-            kind=DISAGGREGATED, gpu=first.case.deployment.hardware.id, tp=second.question.tp, pp=second.question.pp,
-            replicas=x + y, prefill=(x, first.question.tp), gpus=gpus, budget=prefill.chunk, chunk=prefill.chunk,
-            batch=batch, max_rate=min(x * served, y * carried), ttft_s=ttft, tpot_s=step / decode.accepted,
-            status=FEASIBLE if certain else MARGINAL, cost=first.cost(gpus),
-        )  # fmt: skip
-        out.append(shape)
+
+    def whole(served: float, carried: float) -> tuple[int, int]:
+        return math.ceil(rate / served - EXACT), math.ceil(rate / carried - EXACT)
+
+    for (first, prefill), (second, decode) in product(prefills, decodes):
+        for pair in paired(prefill, decode, whole, rate):
+            gpus = pair.prefills * first.gpus + pair.decodes * second.gpus
+            shape = Shape(
+                kind=DISAGGREGATED, gpu=first.case.deployment.hardware.id, tp=second.question.tp,
+                pp=second.question.pp, replicas=pair.prefills + pair.decodes,
+                prefill=(pair.prefills, first.question.tp, first.question.pp), gpus=gpus, budget=prefill.chunk,
+                chunk=prefill.chunk, batch=pair.batch, max_rate=pair.rate, ttft_s=pair.ttft_s, tpot_s=pair.tpot_s,
+                status=FEASIBLE if pair.sure else MARGINAL, cost=first.cost(gpus),
+            )  # fmt: skip
+            out.append(shape)
     return out
+
+
+def degrees(tp: int, pp: int) -> str:
+    """The degrees of a unit in words."""
+    return f"tp {tp}{f' pp {pp}' if pp > 1 else ''}"
 
 
 def describe(shape: Shape) -> str:
     """A shape in a few words."""
-    stages = f" pp {shape.pp}" if shape.pp > 1 else ""
+    each = degrees(shape.tp, shape.pp)
     if shape.prefill is None:
-        return f"{shape.replicas} x tp {shape.tp}{stages}"
-    x, tp = shape.prefill
-    return f"{x} prefill x tp {tp}, {shape.replicas - x} decode x tp {shape.tp}{stages}"
+        return f"{shape.replicas} x {each}"
+    x, tp, pp = shape.prefill
+    return f"{x} prefill x {degrees(tp, pp)}, {shape.replicas - x} decode x {each}"

@@ -131,6 +131,30 @@ class Prefill:
             return c * self.stages / self.longest_step(c)
         return self.tokens / self.occupancy(c)
 
+    def pace(self, low: int, high: int) -> tuple[float, float]:
+        """The least and the most time per prompt token, one over `rate`, of chunks low..high.
+
+        Parameters
+        ----------
+        low, high : range of chunks [token]
+
+        Returns
+        -------
+        times per token [s]
+        """
+        if low == high:
+            return (1 / self.rate(low),) * 2
+        least, most = math.inf, 0.0
+        if low <= self.tokens:
+            serial, end = self.serial(), min(high, self.tokens)
+            least = serial.least(low, end) / (self.stages * self.tokens)
+            most = serial.most(low, end) / (self.stages * self.tokens)
+        if high > self.tokens:
+            start = max(low, self.tokens + 1)
+            least = min(least, self.longest_step(start) / (high * self.stages))
+            most = max(most, self.longest_step(high) / (start * self.stages))
+        return least, most
+
     def count(self, c: int) -> int:
         """Chunks of the prompt.
 

@@ -171,7 +171,9 @@ def largest(holds: Callable[[int], bool], low: int, high: int) -> int:
     return low
 
 
-def best(candidates: Sequence[int], score: Callable[[int], float], ceiling: Callable[[int, int], float]) -> int | None:
+def best(
+    candidates: Sequence[int], score: Callable[[int], float], ceiling: Callable[[int, int], float], alike: float = 0.0
+) -> int | None:
     """The candidate with the highest score; the smallest of equals; None if all are -inf.
 
     Parameters
@@ -179,6 +181,7 @@ def best(candidates: Sequence[int], score: Callable[[int], float], ceiling: Call
     candidates : chunks in rising order [token]
     score : score of a chunk, -inf where it is out of the question [1]
     ceiling : an upper bound of the score over a range of chunks [1]
+    alike : relative: a score this much higher is not looked for [1]
     """
     winner, top = None, -math.inf
     ranges = [(0, len(candidates) - 1)] if candidates else []
@@ -189,7 +192,7 @@ def best(candidates: Sequence[int], score: Callable[[int], float], ceiling: Call
             if found > top or (found == top and winner is not None and candidates[low] < winner):
                 winner, top = candidates[low], found
             continue
-        if ceiling(candidates[low], candidates[high]) < top:
+        if ceiling(candidates[low], candidates[high]) < (top + alike * abs(top) if winner is not None else top):
             continue
         middle = (low + high) // 2
         halves = [(low, middle), (middle + 1, high)]

@@ -123,6 +123,7 @@ class Service:
     parallelism : degrees; the batch spreads over attention ranks and micro-batches
     mixed : steps carry prompt chunks and decodes together
     accepted : tokens a decode yields per step [token]
+    finishing : tokens per step by which requests finish, and prompts follow; None for `accepted` [token]
     request_overhead : time per request outside its steps [s]
     whole : the fullest rank decides: its share of the batch is rounded up
     interval : decode steps that an engine which runs prompts first puts after every prompt step;
@@ -133,6 +134,7 @@ class Service:
     def __init__(
         self, step: StepTime, workload: Workload, parallelism: Parallelism, *, mixed: bool, accepted: float,
         request_overhead: float, whole: bool = True, interval: int = 0, queueing: Queueing = Queueing(),  # noqa: B008
+        finishing: float | None = None,
     ) -> None:  # fmt: skip
         self.step, self.mixed, self.accepted = step, mixed, accepted
         self.request_overhead, self.queueing = request_overhead, queueing
@@ -146,8 +148,9 @@ class Service:
         between = self.interval * self.decode_step if self.interval else 0.0
         self.prefill = Prefill(step, tokens, cached, self.b if mixed else 0.0, self.s, parallelism.pp, between)
         self._serial = self.prefill.serial()
-        self.rate = requests_per_step(share, accepted, workload.output)
-        self.balance = balance_chunk(share, accepted, tokens, workload.output)
+        ending = accepted if finishing is None else finishing
+        self.rate = requests_per_step(share, ending, workload.output)
+        self.balance = balance_chunk(share, ending, tokens, workload.output)
 
     @cached_property
     def decode_step(self) -> float:

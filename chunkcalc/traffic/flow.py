@@ -188,7 +188,8 @@ class Traffic:
             if (rate, b) == before:
                 break
             before = rate, b
-            pace = self.rank.pace(rate, max(0.0, b - 1), b, 0.0, closed=True)
+            others = b * (own - 1) / own  # a request meets what the other users do
+            pace = self.rank.pace(rate, others, 1 + others, 0.0, closed=True)
             assert pace is not None
             k = max(1.0, pace.chunk / self.rank.tokens)
             found = closed_loop(own, pace.hold * (k if k >= SHARING else 1.0), self.answer * pace.tpot, max(1.0, k))

@@ -146,7 +146,7 @@ class Rank:
             held += within(self.tokens - done, self.cached + done, seen, s)
             added = max(0.0, (held - count * own) / self.stages)
         if closed:  # as many prompts come as the others finish
-            tpot = own / self.accepted + seen / self.answer * added
+            tpot = own / self.accepted + (seen - 1) / self.answer * added
         else:
             tpot = own / self.accepted / max(1e-9, 1 - rate * added)
 
@@ -188,7 +188,7 @@ class Rank:
         none = math.exp(-rate * length)
         busy = ((1 - none) * first + more * rate * length) / length
         if closed:
-            tpot = own / self.accepted + seen / self.answer * (more if seen > 1 else first + more)
+            tpot = own / self.accepted + (seen - 1) / self.answer * more
         else:
             tpot = (own + length - alone if self.mixed else own / max(1e-9, 1 - busy)) / self.accepted
         utilisation = rho if self.mixed else max(rho, busy)
