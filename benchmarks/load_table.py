@@ -18,6 +18,7 @@ from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.arrivals import Request, burst, poisson
 from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.scheduler import Scheduler
+from chunkcalc.traffic.users import stepped
 
 UTILISATIONS = (0.2, 0.4, 0.6, 0.8, 0.85)
 USERS = (4, 16, 48)
@@ -175,7 +176,7 @@ def table() -> str:
             real = Seen(*(fmean(values) for values in zip(*runs, strict=True)))
             rows.append(_row(name, f"{rate:.2f}/s", flow, real))
         for users in USERS:
-            rows.append(_row(name, f"{users} users", judge.traffic.with_users(users), judge.with_users(users)))
+            rows.append(_row(name, f"{users} users", stepped(judge.traffic, users), judge.with_users(users)))
         ours, theirs = judge.highest()
         rows.append(f"| {name} | highest rate {ours:.2f}/s | {100 * (ours / theirs - 1):+.0f} % | | | |")
     return "\n".join(rows)

@@ -32,7 +32,7 @@ from chunkcalc.scoring.served import Served, Servers
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.arrivals import Request
 from chunkcalc.traffic.closed_loop import closed_loop
-from chunkcalc.traffic.scheduler import GAP
+from chunkcalc.traffic.decodes import GAP
 
 FEWEST, MOST = 0.005, 0.012  # share of gaps with prompt tokens: up to there a decode step, from there a prompt step
 LONGER = 1.03  # times the longest decode step: a gap that held prompt tokens

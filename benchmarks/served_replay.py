@@ -13,8 +13,9 @@ from chunkcalc.time.service import request_overhead
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.arrivals import Request
 from chunkcalc.traffic.closed_loop import LARGEST_CHUNK
+from chunkcalc.traffic.decodes import GAP
 from chunkcalc.traffic.lengths import draw
-from chunkcalc.traffic.scheduler import GAP, Replay, Scheduler, StepTime, replay
+from chunkcalc.traffic.scheduler import Replay, Scheduler, StepTime, replay
 
 WIDE = 1.0  # coefficient of variation of the lengths of real conversations
 SEED = 7
@@ -60,7 +61,8 @@ def scheduler_of(served: Served, prompt: int) -> Scheduler:
         kv_tokens=None if tokens is None else tokens // deployment.parallelism.dp,
         mixed=deployment.engine.composition == "mixed", whole=bench.whole,
         interval=deployment.engine.prefill_interval, reserve=deployment.engine.name == "trtllm",
-        request_overhead=request_overhead(deployment, bench.prompt),
+        request_overhead=request_overhead(deployment, 0),
+        token_overhead=deployment.engine.overheads.prompt_token,
     )  # fmt: skip
 
 

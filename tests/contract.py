@@ -142,7 +142,7 @@ def chunk_rule(question: Question, found) -> list[str]:
     wanted = fast[0] if fast else min(sure, key=lambda c: (round(pace[c] / min(pace.values()), 3), c))
     if fast and found.chunk != wanted:
         return [f"chunk {found.chunk}, the rule gives {wanted}"]
-    if not fast and pace[found.chunk] > min(pace.values()) * 1.001:
+    if not fast and pace[found.chunk] > min(pace.values()) * 1.01:
         return [f"chunk {found.chunk} is not the fastest sure one"]
     return []
 

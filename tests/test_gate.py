@@ -78,9 +78,8 @@ def test_the_issue_s_example_says_number_limit_cause_and_replacement():
     report = check_text(SLOW, **LOAD)
     found = next(finding for finding in report.findings if finding.rule == "CC301")
     assert found.level == "error"
-    said = (
-        r"--max-num-batched-tokens 8,192: predicted step \d+ ms > gap limit 50.0 ms on 1 x h100-sxm at batch 64, mostly mlp"
-    )
+    said = r"--max-num-batched-tokens 8,192: predicted step \d+ ms > gap limit 50.0 ms on 1 x h100-sxm at batch 64, "
+    said += "mostly mlp"
     assert re.match(said + r" \(\d+ %\)$", found.message)
     assert re.search(r"--max-num-batched-tokens \d+ gives TTFT \d+ ms, [\d.]+ ms a step", found.fix.text)
 

@@ -31,7 +31,9 @@ ENGINES = ["vllm", "sglang"]
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_picture_is_drawn_and_says_what_it_shows(tmp_path, kind, engine):
     limits = ["--itl", "none"] if engine == "sglang" else []  # prompts first stops every stream for a whole prompt
-    found = run(*BASE, *limits, "--engine", engine, "--batch", "8,16,32", "--kind", kind, "--plot", "p.svg", cwd=tmp_path)
+    found = run(
+        *BASE, *limits, "--engine", engine, "--batch", "8,16,32", "--kind", kind, "--plot", "p.svg", cwd=tmp_path
+    )
     assert found.returncode == 0, found.stderr
     text = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "p.svg").read_text()))
     assert f"llama-3.1-8b, bf16, on h100-sxm ({engine})" in text

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import cache
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from chunkcalc.traffic.flow import Traffic
 from chunkcalc.traffic.lengths import variation
 from chunkcalc.traffic.queueing import closed_loop, mean_wait, sum_quantile, wait_quantile
 from chunkcalc.traffic.scheduler import Scheduler
+from chunkcalc.traffic.users import stepped
 
 BUDGET = 1024
 ENGINES = ("vllm", "sglang", "trtllm")
@@ -214,3 +216,47 @@ def test_waiting_for_room_agrees_with_the_replay(rate):
     requests = poisson(rate, 4000, 12000, 1000, 2)
     found = simulate(case, requests, scheduler_for(case, BUDGET, 1024), traffic.timer)
     assert traffic.at_rate(rate).ttft == pytest.approx(found.ttft["mean"], rel=0.25)
+
+
+CLOSED = [
+    ("vllm", 4000, 300, 1024, 16), ("vllm", 2000, 20, 2048, 12), ("sglang", 3000, 200, 4096, 8),
+    ("trtllm", 1000, 100, 2048, 24), ("vllm", 20_000, 100, 2048, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "prompt", "output", "budget", "users"), CLOSED)
+def test_users_are_what_the_scheduler_makes_of_them(engine, prompt, output, budget, users):
+    """A closed loop against a replay three times as long, of other draws; Little's law; never below the floor."""
+    question = Question(model="llama-3.1-8b", gpu="h100-sxm", engine=engine, prompt=prompt, output=output)
+    case = resolve(question)
+    traffic = Traffic(case.deployment, case.workload, budget)
+    found = stepped(traffic, users)
+    drawn = burst(30 * users + 60, output, 1, 7, spread=0.1)
+    requests = [Request(0.0, prompt, max(2, each.prompt)) for each in drawn]
+    run = simulate(case, requests, scheduler_for(case, budget, 4096), concurrency=users)
+    kept = run.finished[3 * users : -users]
+    assert found.ttft == pytest.approx(fmean(each.ttft for each in kept), rel=0.10)
+    assert found.tpot == pytest.approx(fmean(each.tpot for each in kept), rel=0.05)
+    cycle = fmean(each.ttft + each.tpot * (each.request.output - 1) for each in kept)
+    assert found.rate == pytest.approx(users / cycle, rel=0.03)
+    assert found.rate * (found.ttft + found.tpot * (output - 1)) == pytest.approx(users, rel=0.02)
+    assert found.tpot >= traffic.timer.floor(0, 0, 1.0, case.workload.context) / traffic.rank.accepted
+
+
+def test_a_second_row_of_100_000_tokens_leaves_the_first_requests_host_time_alone():
+    case = resolve(Question(model="llama-3.1-8b", gpu="h100-sxm", prompt=50_000, output=10))
+    scheduler = scheduler_for(case, 2048, 64)
+    alone = simulate(case, [Request(0.0, 100, 10)], scheduler).served[0].ttft
+    beside = simulate(case, [Request(0.0, 100, 10), Request(9.0, 100_000, 10)], scheduler).served[0].ttft
+    assert beside == alone
+
+
+def test_sglang_keeps_room_for_tokens_to_come():
+    """Fewer are let in at once than vLLM would, and none gives its place up before the cache is nearly full."""
+    requests = [Request(0.0, 1000, 1000) for _ in range(64)]
+    case = resolve(Question(model="llama-3.1-8b", gpu="h100-sxm", engine="sglang", prompt=1000, output=1000))
+    keeping = replace(scheduler_for(case, 8192, 64), kv_tokens=32_000)
+    assert keeping.new_tokens is not None
+    bare = replace(keeping, new_tokens=None)
+    kept, free = (simulate(case, requests, each) for each in (keeping, bare))
+    assert sum(each.preempted for each in kept.served) < sum(each.preempted for each in free.served)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from chunkcalc.answer.judged import Judged, Outlook
+from chunkcalc.answer.recommendation import safest
 from chunkcalc.answer.records import (
     DISAGGREGATE,
     FEASIBLE,
@@ -76,7 +77,8 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
     return Answer(
         case=case, workload=workload, slo=view.slo, verdict=verdict.name, certain=verdict.certain,
         may_hold=verdict.may_hold, needs_disaggregation=verdict.name == DISAGGREGATE, pools=verdict.pools,
-        reasons=verdict.reasons, chunk=chunk, safest_chunk=verdict.safest, budget=budget, given=given,
+        reasons=verdict.reasons, chunk=chunk, budget=budget, given=given,
+        safest_chunk=None if given or verdict.name != FEASIBLE else safest(view),
         aligned=budget % view.alignment == 0,
         window=window(view, limits), headroom=min(ratios.values()) if ratios else None,
         utilisation=service.utilisation(chunk), balance=service.balance, max_batch=verdict.most,

@@ -26,13 +26,16 @@ from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.lengths import variation
 from chunkcalc.traffic.queueing import wait_error, waited_error
+from chunkcalc.traffic.users import stepped
 from chunkcalc.units import format_count, format_duration
 
+STEPPED = 2  # budgets at which the most users are stepped
+FAR, SPARSE = 0.8, 3  # of a limit over its prediction: below, a setting does not come near; of budgets looked at for it
 NEAR = 4  # steps to either side of the best budget that are tried too
 ROUNDS = 8  # of a budget for a given chunk
 RATIO = 1.19  # of one budget to the next: four per doubling
-CLOSED_ERROR = 0.55  # of a wait for other users, against the replay (benchmarks/load_table.py)
 ALIKE = 0.05  # times to first token this close are as good as each other
+LESS = 1.3  # times fewer users, until they hold
 CLOSE = 1e-3  # relative, at which a rate is found
 
 
@@ -96,8 +99,15 @@ class Demand:
 
     def _settle(self, budget: int, load: float) -> Settled | None:
         traffic = self._traffic(budget)
-        flow = traffic.at_rate(load) if self.users is None else traffic.with_users(max(1, int(load)))
+        flow = traffic.at_rate(load) if self.users is None else stepped(traffic, max(1, int(load)))
         return None if flow is None else self._under(budget, flow, load)
+
+    def _look(self, budget: int) -> Settled | None:
+        """A quick look at a budget: in closed form, which tells which budgets with users are worth stepping."""
+        return self.at(budget) if self.users is None else self._quick(budget, self.users)
+
+    def _quick(self, budget: int, users: int) -> Settled:
+        return self._under(budget, self._traffic(budget).with_users(users), users)
 
     def _under(self, budget: int, flow: Flow, load: float) -> Settled:
         case = self.case
@@ -109,7 +119,8 @@ class Demand:
         service, judged = bare.expected, flow.ttft_at(self.percentile)
         wait = max(0.0, judged - service.ttft(chunk))
         tpot_band, ttft_band, _ = bare.error
-        error = CLOSED_ERROR if self.users else wait_error(tpot_band, max(flow.utilisation, flow.held))
+        # Users wait for one another: their wait is as sure as the steps that it is made of.
+        error = tpot_band if self.users else wait_error(tpot_band, max(flow.utilisation, flow.held))
         queueing = Queueing(
             wait=wait,
             error=waited_error(ttft_band, error, wait / judged),
@@ -122,19 +133,38 @@ class Demand:
     def best(self) -> Settled | None:
         """The budget to set; None where none has a steady state."""
         tried = self._budgets()
-        found = self._best(tried)
+        found = self._best(map(self._look, tried))
         if found is None:
             return None
+        if self.users is not None:
+            return self._best_of_users(found, tried)
         step = self.step if found.status == FEASIBLE else FINE_ALIGNMENT
         near = (found.budget + count * step for count in range(-NEAR, NEAR + 1))
-        return self._best({*tried, *(budget for budget in near if budget > 0)})
+        return self._best(map(self.at, sorted({*tried, *(budget for budget in near if budget > 0)})))
 
-    def _best(self, budgets: Iterable[int]) -> Settled | None:
+    def _best_of_users(self, liked: Settled, tried: list[int]) -> Settled | None:
+        """The budget that the quick look likes, stepped; its neighbours too where that fails, but not by far."""
+        first = self.at(liked.budget)
+        if first is None or first.keeps or self._far(first):
+            return first
+        place = tried.index(liked.budget)
+        return self._best(map(self.at, tried[max(0, place - 1) : place + 2]))
+
+    def hopeless(self) -> bool:
+        """Whether no budget comes near to holding, by a quick look at some of them."""
+        looked = map(self._look, self._budgets()[::SPARSE])
+        return all(found is None or self._far(found) for found in looked)
+
+    def _far(self, settled: Settled) -> bool:
+        """Whether a setting is so far from holding that its neighbours are not worth stepping."""
+        return settled.view.closeness(settled.chunk) < FAR
+
+    def _best(self, settled: Iterable[Settled | None]) -> Settled | None:
         """Of those that keep every limit with its band, the smallest whose first token comes within 5 % of the soonest.
 
         Else the one whose worst ratio of prediction to limit is least, among those that keep every limit, then all.
         """
-        found = [settled for budget in sorted(budgets) if (settled := self.at(budget)) is not None]
+        found = [each for each in settled if each is not None]
         certain = [each for each in found if each.status == FEASIBLE]
         if certain:
             enough = (1 + ALIKE) * min(each.ttft for each in certain)
@@ -174,11 +204,33 @@ class Demand:
         the setting; a lone request where none keeps the limits
         """
         best, carried = given or self.step, 0.0
+        if self.users is not None and not given:
+            return self._fullest_of_users()
         for budget in [given] if given else self._budgets():
             # One look tells whether a budget can beat the best so far.
             if self._keeps(budget, max(carried * (1 + CLOSE), self._least)) and self.alone(budget).keeps:
                 best, carried = budget, self.highest(budget, carried)
-        return (self.at(best, carried) if carried else None) or self.alone(best)
+        return (self.at(best, carried) if carried else None) or self._nearest(given)
+
+    def _nearest(self, given: int | None) -> Settled:
+        """One request at a time, at the budget that comes nearest to keeping the limits."""
+        alone = map(self.alone, [given] if given else self._budgets())
+        return max(alone, key=lambda each: each.view.closeness(each.chunk))
+
+    def _fullest_of_users(self) -> Settled:
+        """The most users within the limits: stepped at the budgets where the quick look sees most."""
+        seen = {budget: self._seen(budget) for budget in self._budgets()}
+        liked = sorted(seen, key=lambda budget: (-seen[budget], budget))[:STEPPED]
+        carried, budget = max((self.highest(budget), -budget) for budget in liked)
+        return (self.at(-budget, carried) if carried else None) or self._nearest(None)
+
+    def _seen(self, budget: int) -> float:
+        """The most users within the limits at a budget, by the quick look."""
+
+        def keeps(users: float) -> bool:
+            return self._quick(budget, int(users)).keeps
+
+        return search.highest(keeps, 1.0, 2.0, CLOSE, whole=True, most=self.asked) if keeps(1.0) else 0.0
 
     def _keeps(self, budget: int, load: float) -> bool:
         found = self.at(budget, load)
@@ -191,7 +243,7 @@ class Demand:
         ----------
         budget : of a rank [token]
         """
-        flow = self._traffic(budget).with_users(1)
+        flow = stepped(self._traffic(budget), 1)
         return self._under(budget, flow, 1.0 if self.users else flow.rate)
 
     def answer(self, settled: Settled, verdict: Verdict, *, steady: bool = True) -> tuple[Outlook, Verdict, Load]:
@@ -266,7 +318,13 @@ class Demand:
         if not least and not self._keeps(budget, self._least):
             return 0.0
         low = least or self._least
-        return search.highest(lambda load: self._keeps(budget, load), low, 2 * low, CLOSE, whole=self.users is not None)
+        if self.users is None:
+            return search.highest(lambda load: self._keeps(budget, load), low, 2 * low, CLOSE)
+        # The first to try is what the quick look sees.
+        first = max(2.0, self._seen(budget))
+        while first > 2 and not self._keeps(budget, first):
+            first //= LESS
+        return search.highest(lambda load: self._keeps(budget, load), low, first, CLOSE, whole=True)
 
     def limit(self, budget: int) -> float | None:
         """The rate at which a budget loses its steady state; None with users [request/s].
@@ -309,6 +367,8 @@ def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | Non
         return None
     demand = Demand(case, timer, thorough=False)
     given = demand.given()
+    if given is None and demand.hopeless():
+        return None
     settled = demand.best() if given is None else demand.at(given)
     if settled is None or not settled.keeps:
         return None

@@ -7,6 +7,7 @@ whose worst ratio of prediction to limit is least, among those that keep every l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -19,33 +20,45 @@ from chunkcalc.time.service import Bounds
 
 FINE_ALIGNMENT = 16  # captured CUDA graphs step by 8 or 16 tokens: where a window is too narrow for more
 ENOUGH = 0.95  # of the best prefill throughput
-ALIKE = 1e-4  # relative: throughputs that need not be told apart
+ALIKE = 5e-3  # relative: throughputs that need not be told apart
+MOST_CUTS = 32  # of a prompt, that are tried for the best throughput
 
 
 class Recommended(NamedTuple):
-    """A chunk to set, whether it keeps every limit by prediction, and the one with most to spare [token]."""
+    """A chunk to set [token], and whether it keeps every limit by prediction."""
 
     chunk: int
     keeps: bool
-    safest: int
 
 
 @partial(remembered, most=4)  # a deployment is judged as written, and again for what would be better
 def recommend(view: Outlook) -> Recommended:
     """The chunk to set, on aligned budgets where some do."""
-    grids = _grids(view)
-    certain = every_limit(view, margin=True)
-    for grid in grids:
-        chosen = _smallest_fast(view, certain, grid)
-        if chosen is not None:
-            safest = _closest(view, certain, grid)
-            return Recommended(chosen, True, chosen if safest is None else safest)
+    grids, certain = _grids(view), every_limit(view, margin=True)
+    if last(certain, 1, view.longest_chunk) is not None:
+        for grid in grids:
+            chosen = _smallest_fast(view, certain, grid)
+            if chosen is not None:
+                return Recommended(chosen, True)
     for limits in (every_limit(view), []):
+        if limits and last(limits, 1, view.longest_chunk) is None:
+            continue
         for grid in grids:
             chosen = _closest(view, limits, grid)
             if chosen is not None:
-                return Recommended(chosen, bool(limits), chosen)
-    return Recommended(view.aligned.start, False, view.aligned.start)
+                return Recommended(chosen, bool(limits))
+    return Recommended(view.aligned.start, False)
+
+
+def safest(view: Outlook) -> int | None:
+    """The chunk with most to spare of those that keep every limit with its band; None where none does.
+
+    Returns
+    -------
+    chunk [token]
+    """
+    certain = every_limit(view, margin=True)
+    return next((chosen for grid in _grids(view) if (chosen := _closest(view, certain, grid)) is not None), None)
 
 
 def aligned_best(view: Outlook) -> int | None:
@@ -81,14 +94,18 @@ def _inside(limits: Sequence[Limit], grid: range) -> range:
 def best_pace(view: Outlook) -> float:
     """The least time per prompt token of all chunks that fit the memory.
 
+    Cut into so many chunks a prompt is fastest in even ones; several prompts in one step, in the largest; and where
+    steps run from a captured graph, up to its size. So these are tried; a test holds the rest against them.
+
     Returns
     -------
     time [s]
     """
-    fitting = _inside([view.memory_rule()], range(1, view.longest_chunk + 1))
-    chosen = _fastest(view, [], fitting or range(1, view.longest_chunk + 1))
-    assert chosen is not None
-    return view.expected.prefill.pace(chosen, chosen)[0]
+    prefill, fits = view.expected.prefill, view.memory_rule()
+    most = last([fits], 1, view.longest_chunk) or view.longest_chunk
+    edge = view.deployment.engine.captured - view.offset
+    tried = {math.ceil(prefill.tokens / cuts) for cuts in range(1, MOST_CUTS + 1)} | {most, edge, most // 2}
+    return min(prefill.pace(c, c)[0] for c in tried if 1 <= c <= most) if most else math.inf
 
 
 def _fastest(view: Outlook, limits: Sequence[Limit], grid: range) -> int | None:

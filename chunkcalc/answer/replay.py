@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from chunkcalc.answer.resolve import Case
-from chunkcalc.engines.capacity import capacity
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
 from chunkcalc.records import Hardware
-from chunkcalc.time.service import accepted_tokens, request_overhead
 from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.arrivals import Request
-from chunkcalc.traffic.scheduler import GAP, Replay, Scheduler, Served, replay
+from chunkcalc.traffic.decodes import GAP
+from chunkcalc.traffic.scheduler import Replay, Scheduler, Served, replay
+from chunkcalc.traffic.users import scheduler_for as of_deployment
 
 SHOWN = (50, 90, 99)
 FEWEST, GROWN = 25, 4.0  # requests of a quarter, and times its wait, from which a queue has no end
@@ -83,18 +83,7 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
     most_running : requests in flight on a rank [1]
     whole : chunked prefill is off
     """
-    deployment, workload = case.deployment, case.workload
-    kv = capacity(deployment, workload, budget).kv_tokens
-    return Scheduler(
-        budget=budget, most_running=most_running,
-        kv_tokens=None if kv is None else kv // deployment.parallelism.dp,
-        longest=deployment.model.max_position,
-        mixed=deployment.engine.composition == "mixed", whole=whole, interval=deployment.engine.prefill_interval,
-        reserve=dialect(deployment.engine.name).reserves_output,
-        request_overhead=request_overhead(deployment, workload.prompt),
-        accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
-        slots=1 + workload.draft_tokens if deployment.engine.budget_counts_decodes else 1,
-    )  # fmt: skip
+    return of_deployment(case.deployment, case.workload, budget, most_running, whole=whole)
 
 
 def setting(

@@ -46,7 +46,6 @@ class Verdict:
 
     certain : the floor already fails
     may_hold : what is missed is missed by less than its band
-    safest : the chunk with most to spare [token]
     most : the largest batch within the limits, where it was looked for; 0 where a lone request fails [token]
     """
 
@@ -56,7 +55,6 @@ class Verdict:
     may_hold: bool = False
     reasons: tuple[str, ...] = ()
     pools: Disaggregation | None = None
-    safest: int | None = None
     most: int | None = None
 
 
@@ -104,13 +102,13 @@ def judge(view: Outlook, given: int | None, arrivals: Arrivals = Arrivals()) -> 
     given : the chunk to judge; None to judge the best [token]
     arrivals : how requests would come to separate units
     """
-    best = recommend(view)
-    chunk = given or best.chunk
+    chunk = given or recommend(view).chunk
     found = status(view, chunk)
     if found != FAILS:
-        return Verdict(name=found, chunk=chunk, reasons=(_margin(view, chunk),), safest=best.safest)
+        return Verdict(name=found, chunk=chunk, reasons=(_margin(view, chunk),))
     failing = tuple(broken(view, chunk))
     near = may_hold(view, chunk)
+    best = recommend(view)
     if given and best.keeps:
         certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
         budget = format_count(best.chunk + view.offset)

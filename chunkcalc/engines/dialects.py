@@ -41,6 +41,7 @@ class Dialect(NamedTuple):
     alike : `_` and `-` are the same in a file of options
     strict_context : refuses to start where the cache holds no request of the longest context
     reserves_output : a request is admitted with room for its whole answer
+    new_tokens : shares and steps by which it keeps room for tokens still to come (`scheduler.NewTokens`)
     balanced_ranks : prompts fall into the same steps of all attention ranks
     polls : looks for new requests every few decode steps only
     experts_everywhere : experts are spread over all GPUs of a stage or none
@@ -80,6 +81,7 @@ class Dialect(NamedTuple):
     alike: bool = False
     strict_context: bool = False
     reserves_output: bool = False
+    new_tokens: tuple[float, ...] | None = None
     balanced_ranks: bool = False
     polls: bool = False
     experts_everywhere: bool = False

@@ -121,7 +121,13 @@ def has_gap(limits: Sequence[Limit], low: int, high: int) -> bool:
 
 
 def highest(
-    holds: Callable[[float], bool], low: float, high: float, close: float = 0.0, *, whole: bool = False
+    holds: Callable[[float], bool],
+    low: float,
+    high: float,
+    close: float = 0.0,
+    *,
+    whole: bool = False,
+    most: float = 0.0,
 ) -> float:
     """The highest load at which something holds that more load only makes worse.
 
@@ -132,6 +138,7 @@ def highest(
     high : the first to try; it is doubled while it holds, as far as `MOST_LOAD`
     close : relative, at which the load is found; 0 for as many halvings as there are [1]
     whole : loads are whole numbers
+    most : beyond which no higher load is looked for; 0 for `MOST_LOAD`
 
     Returns
     -------
@@ -142,8 +149,11 @@ def highest(
     >>> highest(lambda load: load <= 100, 0, 1, whole=True), round(highest(lambda load: load * load < 2, 0, 1), 6)
     (100, 1.414214)
     """
-    while holds(high) and high < MOST_LOAD:
-        low, high = high, 2 * high
+    most = most or MOST_LOAD
+    while holds(high):
+        if high >= most:
+            return high
+        low, high = high, min(2 * high, max(most, high + 1))
     for _ in range(HALVINGS):
         if high - low <= (1 if whole else close * low):
             break

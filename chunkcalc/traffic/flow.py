@@ -116,7 +116,7 @@ class Traffic:
         self, deployment: Deployment, workload: Workload, budget: int, timer: StepTimer | None = None, C: float = 0.0,
         most: int | None = None,
     ) -> None:  # fmt: skip
-        self.timer = timer or timer_for(deployment, workload.draft_tokens)
+        self.deployment, self.timer = deployment, timer or timer_for(deployment, workload.draft_tokens)
         self.rank = Rank(deployment, workload, budget, self.timer, C)
         self.mixed, self.answer = self.rank.mixed, self.rank.answer
         self.ranks, self.stages = deployment.parallelism.dp, deployment.parallelism.pp
@@ -155,7 +155,7 @@ class Traffic:
                 if admitted is None:
                     return None
                 held = own * (found.ttft - found.wait + self.answer * found.tpot) / self.most
-                return replace(self._flow(rate, wanted, admitted), held=held)
+                return replace(self.flow(rate, wanted, admitted), held=held)
             b += move
         return None
 
@@ -206,7 +206,7 @@ class Traffic:
             # Users that wait for each other come more evenly than strangers: from no wait to twice the mean.
             return quantile(q) + 2 * q * found.wait + (asked - own) / found.rate
 
-        flow = self._flow(found.rate * self.ranks, found.decoding * self.stages, waited)
+        flow = self.flow(found.rate * self.ranks, found.decoding * self.stages, waited)
         return replace(flow, batch=min(flow.batch, users), utilisation=found.busy, spread=spread)
 
     def limit(self) -> float:
@@ -231,7 +231,15 @@ class Traffic:
 
         return search.highest(fine, 0.0, search.SLOWEST)
 
-    def _flow(self, rate: float, b: float, state: State) -> Flow:
+    def flow(self, rate: float, b: float, state: State) -> Flow:
+        """A steady state of the replica.
+
+        Parameters
+        ----------
+        rate : of the replica [request/s]
+        b : decoding requests of a rank [token]
+        state : of a rank
+        """
         return Flow(
             rate=rate, batch=b * self.ranks * self.stages, utilisation=state.utilisation, chunk=state.chunk,
             wait=state.wait, ttft=state.ttft, tpot=state.tpot, step=state.step, decode_step=state.decode_step,

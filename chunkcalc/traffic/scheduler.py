@@ -9,6 +9,7 @@ request admitted last gives its place up and starts again.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +18,31 @@ from typing import NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
+from chunkcalc.time.prefill import cached_tokens
 from chunkcalc.traffic.arrivals import Request
+from chunkcalc.traffic.decodes import Decodes, Running
 
 GRAIN = 32  # contexts and prefixes are timed in steps of so many tokens
 BLOCK = 16  # tokens of a KV block
 TOLD = 500  # requests between two words of how far it is
-GAP = 1e-4  # gaps between tokens are counted to this [s]
 
 StepTime = Callable[..., float]  # step(c, p, b, s, prompts) -> seconds
+
+
+class NewTokens(NamedTuple):
+    """The share of the tokens still to come for which SGLang keeps room (schedule_policy.py, environ.py).
+
+    start, least : where it begins and ends [1]
+    steps : decode steps over which it falls [1]
+    most : of a request that count [token]
+    ahead : decode steps that it looks ahead after a request had to give its place up [1]
+    """
+
+    start: float
+    least: float
+    steps: float
+    most: float
+    ahead: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +57,10 @@ class Scheduler:
     whole : prompts enter a step whole (chunked prefill off)
     interval : decode steps after every prompt step, where prompts go first [1]
     reserve : an admitted request keeps room for its whole answer (TensorRT-LLM)
-    request_overhead : time per request outside its steps [s]
+    new_tokens : tokens that those in flight are still to yield keep room in part (SGLang); None where they do not
+    request_overhead : time of a request before its first step, whatever its prompt [s]
+    token_overhead : and for each of its prompt tokens [s]
+    cached : share of each prompt that needs no work [1]
     accepted : tokens a decode yields per step [token]
     slots : tokens of the budget that a decode takes [token]
     """
@@ -52,7 +73,10 @@ class Scheduler:
     whole: bool = False
     interval: int = 0
     reserve: bool = False
+    new_tokens: NewTokens | None = None
     request_overhead: float = 0.0
+    token_overhead: float = 0.0
+    cached: float = 0.0
     accepted: float = 1.0
     slots: int = 1
 
@@ -73,32 +97,6 @@ class Served(NamedTuple):
     gap: float | None
     finished: float | None
     preempted: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """A request in flight.
-
-    done : tokens of it in the KV cache; wanted : prompt tokens to process before it decodes
-    room : tokens of the KV cache that it takes, in whole blocks
-    last : when its last token came; gap : longest time between two of them
-    """
-
-    request: Request
-    index: int
-    wanted: int
-    done: int = 0
-    room: int = 0
-    produced: float = 0.0
-    first: float | None = None
-    last: float = 0.0
-    gap: float = 0.0
-    preempted: int = 0
-
-    @property
-    def decoding(self) -> bool:
-        """Whether its prompt is done."""
-        return self.done >= self.wanted
 
 
 @dataclass(slots=True)
@@ -133,7 +131,7 @@ def replay(
     requests : by arrival
     step : time of a step, step(c, p, b, s, prompts) [s]
     scheduler : how steps are composed
-    concurrency : a closed loop: so many at once, each sent when one finishes; arrivals do not count
+    concurrency : a closed loop: so many at once, each sent when one finishes, and not before its arrival
     progress : told now and then how many requests are still to come
 
     Returns
@@ -155,13 +153,20 @@ class _Engine:
         self, requests: Sequence[Request], step: StepTime, scheduler: Scheduler, concurrency: int | None
     ) -> None:
         self.step, self.scheduler, self.closed = step, scheduler, concurrency is not None
-        self.coming = deque(enumerate(requests))
-        self.waiting: deque[_Running] = deque()
-        self.running: list[_Running] = []  # by admission
-        self.decodes: list[_Running] = []  # of them: prompts end in the order in which they were admitted
-        self.held = 0  # tokens of the KV cache that those in flight take, in whole blocks
+        # When each is ready for its first step; of a closed loop, those that were sent.
+        self.unsent: deque[tuple[int, Request]] = deque(enumerate(requests) if self.closed else ())
+        self.coming = [] if self.closed else [(self._ready(each), place, each) for place, each in enumerate(requests)]
+        heapq.heapify(self.coming)
+        self.waiting: deque[Running] = deque()
+        self.running: dict[int, Running] = {}  # in flight, by admission
+        self.prompts: dict[int, Running] = {}  # of them: those whose prompt is not done
+        self.stalled: deque[Running] = deque()  # decodes for which a step has no room
+        self.decodes = Decodes(scheduler.accepted)
+        self.rooms = 0  # tokens of the KV cache that prompts and reserves take, in whole blocks
+        self.ratio = 0.0 if scheduler.new_tokens is None else scheduler.new_tokens.start
         self.now, self.since_prompt = 0.0, 0
         self.out = Replay(served=[Served(request, None, None, None, None) for request in requests])
+        self.out.gaps = self.decodes.gaps
         self.free = concurrency or 0
         self.times: dict[tuple[float, ...], float] = {}
 
@@ -173,10 +178,10 @@ class _Engine:
         progress : told now and then how many requests are still to come
         """
         self._arrive()
-        told = len(self.coming) + len(self.waiting)
+        told = len(self.unsent) + len(self.coming) + len(self.waiting)
         while self.coming or self.waiting or self.running:
             if not self.waiting and not self.running:
-                self.now = max(self.now, self.coming[0][1].arrival)
+                self.now = max(self.now, self.coming[0][0])
                 self._arrive()
                 continue
             if self.scheduler.mixed:
@@ -184,7 +189,7 @@ class _Engine:
             elif not self._prompt_step():
                 self._decode_steps()
             self._arrive()
-            left = len(self.coming) + len(self.waiting)
+            left = len(self.unsent) + len(self.coming) + len(self.waiting)
             if told - left >= TOLD:
                 told = left
                 progress(left)
@@ -192,17 +197,26 @@ class _Engine:
         return self.out
 
     def _arrive(self) -> None:
-        """Requests that have come by now join the queue; those that can never fit are refused."""
-        while self.coming and (self.free > 0 if self.closed else self.coming[0][1].arrival <= self.now):
-            index, request = self.coming.popleft()
-            if self.closed:
+        """Requests that are ready by now join the queue; those that can never fit are refused."""
+        while self.unsent and self.free > 0:
+            place, request = self.unsent.popleft()
+            request = request._replace(arrival=max(self.now, request.arrival))
+            self.out.served[place] = self.out.served[place]._replace(request=request)
+            if not self._never_fits(request):
                 self.free -= 1
-                request = request._replace(arrival=self.now)
-                self.out.served[index] = self.out.served[index]._replace(request=request)
-            if self._never_fits(request):
-                self.free += self.closed
-                continue
-            self.waiting.append(_Running(request, index, request.prompt))
+                heapq.heappush(self.coming, (self._ready(request), place, request))
+        while self.coming and self.coming[0][0] <= self.now:
+            _, place, request = heapq.heappop(self.coming)
+            if self.closed or not self._never_fits(request):
+                self.waiting.append(Running(request, place, request.prompt, self._cached(request)))
+
+    def _ready(self, request: Request) -> float:
+        """When the host is done with a request that has come."""
+        scheduler = self.scheduler
+        return request.arrival + scheduler.request_overhead + scheduler.token_overhead * request.prompt
+
+    def _cached(self, request: Request) -> int:
+        return cached_tokens(request.prompt, self.scheduler.cached) if self.scheduler.cached else 0
 
     def _never_fits(self, request: Request) -> bool:
         limit, budget = self.scheduler.kv_tokens, self.scheduler.budget
@@ -210,44 +224,68 @@ class _Engine:
         beyond = self.scheduler.longest is not None and request.prompt + request.output > self.scheduler.longest
         return beyond or too_long or (self.scheduler.whole and request.prompt > budget)
 
-    def _room_for(self, request: _Running) -> int:
+    @property
+    def held(self) -> float:
+        """Tokens of the KV cache that those in flight take: the last block of a decode is half full on average."""
+        if self.scheduler.reserve:
+            return self.rooms
+        return self.rooms + self.decodes.tokens + self.decodes.count * BLOCK / 2
+
+    def _room_for(self, request: Running) -> int:
         """What a request takes of the KV cache when it is admitted."""
         whole = request.request.prompt + request.request.output
         return _blocks(whole if self.scheduler.reserve else request.wanted)
 
-    def _admits(self, request: _Running) -> bool:
+    def _admits(self, request: Running) -> bool:
         if len(self.running) >= self.scheduler.most_running:
             return False
-        if self.scheduler.kv_tokens is None:
+        if self.scheduler.kv_tokens is None or not self.running:
             return True
-        return self.held + self._room_for(request) <= self.scheduler.kv_tokens
+        kept = self.held + self._room_for(request)
+        if self.scheduler.new_tokens is not None:
+            most = self.scheduler.new_tokens.most
+            prompts = sum(min(each.request.output, most) for each in self.prompts.values())
+            to_come = prompts + min(self.decodes.to_come, most * self.decodes.count)
+            kept += min(request.request.output - request.produced, most) + self.ratio * to_come
+        return kept <= self.scheduler.kv_tokens
 
-    def _admit(self, left: int, chunks: list[tuple[_Running, int]]) -> int:
+    def _admit(self, left: int, chunks: list[tuple[Running, int]]) -> int:
         """The first in the queue joins those in flight."""
         request = self.waiting.popleft()
-        self.running.append(request)
+        self.running[request.place] = self.prompts[request.place] = request
         request.room = self._room_for(request)
-        self.held += request.room
+        self.rooms += request.room
         return self._take(request, left, chunks)
+
+    @property
+    def _most_decodes(self) -> int:
+        """Decodes for which a step has room."""
+        return self.scheduler.budget // self.scheduler.slots if self.scheduler.mixed else 1 << 30
 
     def _mixed_step(self) -> None:
         """One step of an engine that mixes; many at once where nothing but decodes runs."""
-        left = self.scheduler.budget - len(self.decodes) * self.scheduler.slots
-        chunks: list[tuple[_Running, int]] = []
-        if len(self.decodes) < len(self.running):
-            for each in self.running:
-                if not each.decoding and left > 0:
-                    left -= self._take(each, left, chunks)
+        left = self.scheduler.budget - (self.decodes.count + len(self.stalled)) * self.scheduler.slots
+        chunks = self._started(left)
+        left -= sum(size for _, size in chunks)
         while self.waiting and left > 0 and self._admits(self.waiting[0]):
             if self.scheduler.whole and self.waiting[0].wanted > left:
                 break
             left -= self._admit(left, chunks)
-        if not chunks:
+        if chunks:
+            self._run(chunks, decoding=True)
+        else:
             self._decode_steps()
-            return
-        self._run(chunks, self.decodes[: self.scheduler.budget // self.scheduler.slots])
 
-    def _take(self, request: _Running, left: int, chunks: list[tuple[_Running, int]]) -> int:
+    def _started(self, left: int) -> list[tuple[Running, int]]:
+        """What a step takes of the prompts that have begun."""
+        chunks: list[tuple[Running, int]] = []
+        for each in self.prompts.values():
+            if left <= 0:
+                break
+            left -= self._take(each, left, chunks)
+        return chunks
+
+    def _take(self, request: Running, left: int, chunks: list[tuple[Running, int]]) -> int:
         size = min(left, request.wanted - request.done)
         chunks.append((request, size))
         return size
@@ -255,153 +293,137 @@ class _Engine:
     def _prompt_step(self) -> bool:
         """A batch of prompts where one waits and the decodes have had their turns; else none."""
         turns = self.scheduler.interval
-        if turns and self.decodes and self.since_prompt < turns:
+        if turns and self.decodes.count and self.since_prompt < turns:
             return False
         left = self.scheduler.budget
-        chunks: list[tuple[_Running, int]] = []
-        if len(self.decodes) < len(self.running):
-            for each in self.running:
-                if not each.decoding and left > 0:
-                    left -= self._take(each, left, chunks)
+        chunks = self._started(left)
+        left -= sum(size for _, size in chunks)
         while self.waiting and left > 0 and self._admits(self.waiting[0]):
             left -= self._admit(left, chunks)
         if not chunks:
             return False
         self.since_prompt = 0
-        self._run(chunks, [])
+        self._run(chunks, decoding=False)
         return True
 
-    def _run(self, chunks: list[tuple[_Running, int]], decodes: list[_Running]) -> None:
+    def _run(self, chunks: list[tuple[Running, int]], *, decoding: bool) -> None:
         """A step with prompt tokens: unequal prompts count as equal ones with as many query-key pairs."""
         total = sum(size for _, size in chunks)
         before = sum(size * request.done for request, size in chunks) / total
         prompts = total * total / sum(size * size for _, size in chunks)
-        self._pass(self._time(total, before, prompts, decodes), decodes, 1)
+        self._pass(self._time(total, before, prompts, decoding=decoding), 1, decoding=decoding)
         self.out.mixed_steps += 1
         for request, size in chunks:
             request.done += size
-            if request.decoding:
-                self.decodes.append(request)
-                self._token(request, 1.0)
-                if request.first is None:
-                    request.first = self.now
+            if request.done >= request.wanted:
+                self._answered(request)
         self._finish()
         self._make_room()
 
+    def _answered(self, request: Running) -> None:
+        """A prompt is done: its token comes, and it decodes."""
+        del self.prompts[request.place]
+        if not self.scheduler.reserve:
+            self.rooms -= request.room
+        if request.first is None:
+            request.first = self.now
+        else:  # it was preempted: its prompt was processed again
+            request.gap = max(request.gap, self.now - request.last)
+        request.produced += 1.0
+        request.last = self.now
+        if self.decodes.count < self._most_decodes:
+            self.decodes.join(request, self.now)
+        else:
+            self.stalled.append(request)
+
     def _decode_steps(self) -> None:
         """As many decode steps as pass before something else happens."""
-        decodes = self.decodes
-        if not decodes:
+        if not self.decodes.count:
             raise ChunkcalcError(
                 "a request waits for room that never comes", "replay", "raise the KV cache or the budget"
             )
-        decodes = decodes[: max(1, self.scheduler.budget // self.scheduler.slots)] if self.scheduler.mixed else decodes
-        accepted = self.scheduler.accepted
-        ends = min(math.ceil((each.request.output - each.produced) / accepted) for each in decodes)
-        count = max(1, min(ends, self._until_full(decodes)))
+        count = max(1, min(self.decodes.until_end(), self._until_full()))
         if self.scheduler.interval and self.waiting:
             count = min(count, max(1, self.scheduler.interval - self.since_prompt))
-        first = self._time(0, 0, 1, decodes)
-        if self.coming and not self.closed:
-            count = min(count, max(1, math.ceil((self.coming[0][1].arrival - self.now) / first)))
-        self._pass(self._average(first, decodes, count), decodes, count)
+        first = self._time(0, 0, 1, decoding=True)
+        if self.coming:
+            count = min(count, max(1, math.ceil((self.coming[0][0] - self.now) / first)))
+        self._pass(self._average(first, count), count, decoding=True)
         self.since_prompt += count
         self._finish()
         self._make_room()
 
-    def _until_full(self, decodes: list[_Running]) -> int:
+    def _until_full(self) -> int:
         limit = self.scheduler.kv_tokens
         if limit is None or self.scheduler.reserve:
             return 1 << 30
-        return max(1, (limit - self.held) // len(decodes))
+        return max(1, int((limit - self.held) / (self.decodes.count * self.scheduler.accepted)))
 
-    def _average(self, first: float, decodes: list[_Running], count: int) -> float:
+    def _average(self, first: float, count: int) -> float:
         """Mean time of so many decode steps: contexts grow by as much, and the time with them."""
         if count == 1:
             return first
-        grown = count * self.scheduler.accepted
-        return (first + self._time(0, 0, 1, decodes, grown)) / 2
+        return (first + self._time(0, 0, 1, count * self.scheduler.accepted, decoding=True)) / 2
 
-    def _time(self, c: int, p: float, prompts: float, decodes: list[_Running], grown: float = 0.0) -> float:
-        context = sum(each.done for each in decodes) / len(decodes) + grown if decodes else 0.0
+    def _time(self, c: int, p: float, prompts: float, grown: float = 0.0, *, decoding: bool) -> float:
+        count = self.decodes.count if decoding else 0
+        context = self.decodes.tokens / count + grown if count else 0.0
         s, p = (GRAIN * round(value / GRAIN) for value in (context, p))
-        key = (c, p, len(decodes), s, round(prompts, 2))
+        key = (c, p, count, s, round(prompts, 2))
         found = self.times.get(key)
         if found is None:
-            found = self.times[key] = float(self.step(c, p, float(len(decodes)), float(max(s, 1)), max(1.0, prompts)))
+            found = self.times[key] = float(self.step(c, p, float(count), float(max(s, 1)), max(1.0, prompts)))
         return found
 
-    def _pass(self, time: float, decodes: list[_Running], count: int) -> None:
-        """Time goes by, and every decode yields its tokens."""
-        most, gaps, end = count * self.scheduler.accepted, self.out.gaps, self.now + time * count
-        whole, before, longest, bucket, alike = round(most), -1.0, 0.0, 0, 0
-        for each in decodes:
-            if each.last == before:  # as nearly all: their last token came in the same step
-                alike += 1
-            else:
-                if alike:
-                    gaps[bucket] += alike
-                before, alike = each.last, 1
-                since = self.now + time - before
-                longest, bucket = max(time, since), round(since / GAP)
-            left = each.request.output - each.produced
-            new = whole
-            if left < most:
-                each.produced += left
-                new = round(left)
-            else:
-                each.produced += most
-            each.done += new
-            if each.done > each.room:
-                self.held -= each.room
-                each.room = _blocks(each.done)
-                self.held += each.room
-            each.gap = longest if longest > each.gap else each.gap
-            each.last = end
-        if alike:
-            gaps[bucket] += alike
-        if count > 1:
-            gaps[round(time / GAP)] += (count - 1) * len(decodes)
+    def _pass(self, time: float, count: int, *, decoding: bool) -> None:
+        """Time goes by, and every decode of the step yields its tokens."""
+        if decoding and self.decodes.count:
+            self.decodes.advance(self.now, time, count)
+            kept = self.scheduler.new_tokens
+            if kept is not None:
+                self.ratio = max(kept.least, self.ratio - count * (kept.start - kept.least) / kept.steps)
         self.out.steps += count
         self.out.busy_s += time * count
-        self.out.batch_seconds += len(self.decodes) * time * count
-        self.now = end
-
-    def _token(self, request: _Running, tokens: float) -> None:
-        request.produced += tokens
-        if request.first is not None:  # it was preempted: its prompt was processed again
-            request.gap = max(request.gap, self.now - request.last)
-        request.last = self.now
+        self.out.batch_seconds += (self.decodes.count + len(self.stalled)) * time * count
+        self.now += time * count
 
     def _finish(self) -> None:
-        done = [each for each in self.decodes if each.produced >= each.request.output - 1e-9]
-        if not done:
-            return
-        overhead = self.scheduler.request_overhead
-        for each in done:
+        for each in self.decodes.ended():
             assert each.first is not None
             more = each.request.output - 1
             tpot = (each.last - each.first) / more if more else None
-            self.out.served[each.index] = Served(
-                each.request, each.first - each.request.arrival + overhead, tpot, each.gap if more else None,
-                each.last, each.preempted,
+            self.out.served[each.place] = Served(
+                each.request, each.first - each.request.arrival, tpot, each.gap if more else None, each.last,
+                each.preempted,
             )  # fmt: skip
             self.free += self.closed
-            self.held -= each.room
-        ended = set(map(id, done))
-        self.running = [each for each in self.running if id(each) not in ended]
-        self.decodes = [each for each in self.decodes if id(each) not in ended]
+            if self.scheduler.reserve:
+                self.rooms -= each.room
+            del self.running[each.place]
+        while self.stalled and self.decodes.count < self._most_decodes:
+            request = self.stalled.popleft()
+            self.decodes.join(request, request.last)
 
     def _make_room(self) -> None:
         """Where the cache overflows, the request admitted last waits again, with all its tokens to process."""
         limit = self.scheduler.kv_tokens
-        while limit is not None and len(self.running) > 1 and self.held > limit:
-            last = self.running.pop()
-            self.held -= last.room
-            if last.decoding:
-                self.decodes.remove(last)
+        if limit is None or self.held <= limit:
+            return
+        kept = self.scheduler.new_tokens
+        if kept is not None and self.decodes.count:
+            wanted = sum(each.request.output for each in self.running.values() if each.joined >= 0)
+            done = wanted - self.decodes.to_come + kept.ahead * self.decodes.count
+            self.ratio = min(1.0, done / wanted)
+        while len(self.running) > 1 and self.held > limit:
+            place, last = self.running.popitem()
+            if self.prompts.pop(place, None) is not None:
+                self.rooms -= last.room
+            elif last.joined >= 0:
+                self.decodes.leave(last)
+            else:
+                self.stalled.remove(last)
             last.wanted = last.request.prompt + int(last.produced)
-            last.done = 0
+            last.done = self._cached(last.request)
             last.preempted += 1
             self.waiting.appendleft(last)
 
