@@ -23,7 +23,7 @@ from chunkcalc.traffic.lengths import draw
 from chunkcalc.traffic.scheduler import NewTokens, Scheduler, Served, replay
 
 WARM, TAIL = 3, 1  # rounds of requests, each as many as users, before and after those that are measured
-LEAST, ENOUGH, ROUNDS = 40, 400, 2  # requests that are measured: from and to how many, and at least so many rounds
+LEAST, ENOUGH, ROUNDS = 200, 400, 2  # requests that are measured: from and to how many, and at least so many rounds
 MOST_STEPPED = 768  # users of a rank that are stepped; the others wait for them, as those beyond its memory do
 UNEQUAL = 0.1  # coefficient of variation of the answers: users do not march in step
 SEED = 1
