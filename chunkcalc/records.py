@@ -474,6 +474,7 @@ class Workload:
     prompt, output : tokens of a request [token]
     context : mean context of a decoding request [token]
     prefix_hit : share of the prompt found in the prefix cache [1]
+    prefix_shared : that is one prefix of all requests, stored once; else each has its own
     draft_tokens, draft_acceptance : speculative tokens per step [token], chance that one holds [1]
     """
 
@@ -482,6 +483,7 @@ class Workload:
     batch: Whole
     context: Whole
     prefix_hit: Fraction = 0.0
+    prefix_shared: bool = True
     draft_tokens: Whole = 0
     draft_acceptance: Fraction = 0.0
 

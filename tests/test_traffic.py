@@ -260,3 +260,21 @@ def test_sglang_keeps_room_for_tokens_to_come():
     bare = replace(keeping, new_tokens=None)
     kept, free = (simulate(case, requests, each) for each in (keeping, bare))
     assert sum(each.preempted for each in kept.served) < sum(each.preempted for each in free.served)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_system_prompt_is_stored_once(shared):
+    """One prefix of 7,200 tokens for all, or one each: the highest rate in closed form and in the replay."""
+    asked = Question(
+        model="llama-3.1-8b", gpu="h100-sxm", prompt=8000, output=200, prefix_hit=0.9, prefix_shared=shared, rate=6.0
+    )
+    case = resolve(asked)
+    traffic = Traffic(case.deployment, case.workload, 1024)
+    limit = traffic.limit()
+    assert traffic.most > 500 if shared else traffic.most < 80
+    for share, fits in ((0.85, True), (1.25, False)):
+        run = simulate(case, poisson(share * limit, 1500, 8000, 200), scheduler_for(case, 1024, 4096))
+        assert run.outrun != fits
+    found = traffic.at_rate(0.7 * limit)
+    run = simulate(case, poisson(0.7 * limit, 1500, 8000, 200, 3), scheduler_for(case, 1024, 4096))
+    assert found.tpot == pytest.approx(fmean(each.tpot for each in run.finished), rel=0.08)

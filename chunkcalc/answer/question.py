@@ -26,6 +26,7 @@ class Question:
     weights, kv : formats
     draft_tokens, draft_acceptance : speculative decoding [token], [1]
     prefix_hit : share of the prompt in the prefix cache [1]
+    prefix_shared : it is one prefix of all requests, such as a system prompt; else each request has its own
     engine : `vllm`, `sglang` or `trtllm`
     engine_version : None for the newest that was read
     mixed_chunk : SGLang only: mix decodes into prompt chunks
@@ -60,6 +61,7 @@ class Question:
     draft_tokens: int = 0
     draft_acceptance: float | None = None
     prefix_hit: float = 0.0
+    prefix_shared: bool = True
     engine: str = "vllm"
     engine_version: str | None = None
     mixed_chunk: bool = False

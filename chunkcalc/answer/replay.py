@@ -87,7 +87,7 @@ def scheduler_for(case: Case, budget: int, most_running: int, *, whole: bool = F
 
 
 def setting(
-    case: Case, gpu: str | Hardware, model: str, budget: int | None, most_running: int | None
+    case: Case, gpu: str | Hardware, model: str, budget: int | None, most_running: int | None, *, whole: bool = False
 ) -> tuple[int, int]:
     """Budget and requests at once: as given, else what the engine does without flags.
 
@@ -97,6 +97,7 @@ def setting(
     gpu, model : as named
     budget : None for the engine's own [token]
     most_running : None for the engine's own [1]
+    whole : chunked prefill is off
 
     Returns
     -------
@@ -107,7 +108,9 @@ def setting(
 
         engine = case.deployment.engine
         name = gpu if isinstance(gpu, str) else gpu.id
-        reading = inspect([*dialect(engine.name).server, model], name, engine.version, model=model).reading
+        words = dialect(engine.name)
+        line = [*words.server, model, *(words.unchunked if whole else ())]
+        reading = inspect(line, name, engine.version, model=model).reading
         budget, most_running = budget or reading.budget, most_running or reading.max_num_seqs
     return budget, most_running
 

@@ -86,6 +86,7 @@ def resolve(question: Question) -> Case:
     workload = Workload(
         prompt=question.prompt, output=output, batch=question.batch or 0,
         context=question.context or question.prompt + output // 2, prefix_hit=question.prefix_hit,
+        prefix_shared=question.prefix_shared,
         draft_tokens=question.draft_tokens,
         draft_acceptance=DEFAULT_ACCEPTANCE if question.draft_acceptance is None else question.draft_acceptance,
     )  # fmt: skip

@@ -17,7 +17,7 @@ Basis = Literal["step", "mean"]
 def solve(
     *, model: str | Model, gpu: str | Hardware, prompt: Count, output: Count | None = None, batch: Count | None = None,
     context: Count | None = None, rate: float | str | None = None, concurrency: Count | None = None,
-    prompt_p95: Count | None = None, prefix_hit: Share = 0.0, ttft: Duration | None = None,
+    prompt_p95: Count | None = None, prefix_hit: Share = 0.0, prefix_shared: bool = True, ttft: Duration | None = None,
     tpot: Duration | None = None, itl: Duration | None = None, percentile: float | str | None = None,
     tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, tp: int = 1, pp: int = 1, ep: int = 1,
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, draft_tokens: int = 0,
@@ -36,6 +36,7 @@ def solve(
     rate, concurrency : requests per second, or users that each wait for an answer, instead of a batch
     prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
     prefix_hit : share of the prompt in the prefix cache [1]
+    prefix_shared : it is one prefix of all requests, stored once; else each request has its own
     ttft, tpot, itl : limits of the time to first token, of the mean time per output token, and of the longest gap
         between two messages, that of `tpot` where it is left out; "none" for no limit of the gap [s]
     percentile : of the time to first token that `ttft` limits under traffic: "mean", or 95 where it is left out
@@ -68,7 +69,8 @@ def solve(
     """
     asked = question(
         model=model, gpu=gpu, prompt=prompt, output=output, batch=batch, context=context, rate=rate,
-        concurrency=concurrency, prompt_p95=prompt_p95, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl,
+        concurrency=concurrency, prompt_p95=prompt_p95,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared, ttft=ttft, tpot=tpot, itl=itl,
         percentile=percentile, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
@@ -81,7 +83,7 @@ def solve(
 @pythonic
 def explain(
     *, model: str | Model, gpu: str | Hardware, prompt: Count, output: Count | None = None, batch: Count | None = None,
-    context: Count | None = None, prefix_hit: Share = 0.0, ttft: Duration | None = None,
+    context: Count | None = None, prefix_hit: Share = 0.0, prefix_shared: bool = True, ttft: Duration | None = None,
     tpot: Duration | None = None, itl: Duration | None = None, tpot_basis: Basis | None = None,
     max_utilisation: Share = 0.85, tp: int = 1, pp: int = 1, ep: int = 1, attention_dp: int = 1,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
@@ -96,7 +98,7 @@ def explain(
     ----------
     model, gpu, prompt, output, batch, context, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation : as of `solve`
     tp, pp, ep, attention_dp, weights, kv, draft_tokens, draft_acceptance, engine, engine_version : as of `solve`
-    mixed_chunk, prefill_interval, link, memory_fraction, chunk, budget : as of `solve`
+    mixed_chunk, prefill_interval, link, memory_fraction, chunk, budget, prefix_shared : as of `solve`
 
     Raises
     ------
@@ -105,7 +107,8 @@ def explain(
     from chunkcalc.derivation import derive  # noqa: PLC0415 - sympy takes its time
 
     asked = question(
-        model=model, gpu=gpu, prompt=prompt, output=output, batch=batch, context=context, prefix_hit=prefix_hit,
+        model=model, gpu=gpu, prompt=prompt, output=output, batch=batch, context=context,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared,
         ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
@@ -117,7 +120,7 @@ def explain(
 @pythonic
 def fleet(
     *, model: str | Model, gpu: str | Sequence[str] | Mapping[str, float], rate: float | str, prompt: Count,
-    output: Count | None = None, prompt_p95: Count | None = None, prefix_hit: Share = 0.0,
+    output: Count | None = None, prompt_p95: Count | None = None, prefix_hit: Share = 0.0, prefix_shared: bool = True,
     ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
     percentile: float | str | None = None, tpot_basis: Basis | None = None, max_utilisation: Share = 0.85,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
@@ -130,7 +133,7 @@ def fleet(
     ----------
     model, prompt, output, prompt_p95, prefix_hit, ttft, tpot, itl, percentile, tpot_basis : as of `solve`
     max_utilisation, weights, kv, draft_tokens, draft_acceptance, engine, engine_version, link : as of `solve`
-    memory_fraction : as of `solve`
+    memory_fraction, prefix_shared : as of `solve`
     gpu : one name, several to compare, "all", or names with their price per GPU and hour
     rate : requests per second of the whole fleet
     kv_link : network between prefill and decode units, such as "50GB/s", what it is where left out [byte/s]
@@ -147,7 +150,8 @@ def fleet(
     prices = gpu if isinstance(gpu, Mapping) else dict.fromkeys(names)
     asked = question(
         model=model, gpu=names[0] if names else "", rate=rate, prompt=prompt, output=output, prompt_p95=prompt_p95,
-        prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl, percentile=percentile, tpot_basis=tpot_basis,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared,
+        ttft=ttft, tpot=tpot, itl=itl, percentile=percentile, tpot_basis=tpot_basis,
         max_utilisation=max_utilisation, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, link=link,
         memory_fraction=memory_fraction, kv_link=kv_link,
@@ -159,7 +163,8 @@ def fleet(
 def sweep(
     *, model: str | Model, gpu: str | Sequence[str], prompt: Count, output: Count | None = None,
     chunk: str | Sequence[int] = "128:16384", batch: str | Sequence[int] = (32,),
-    context: str | Sequence[int] | None = None, tp: int | Sequence[int] = 1, prefix_hit: Share = 0.0,
+    context: str | Sequence[int] | None = None, tp: int | Sequence[int] = 1,
+    prefix_hit: Share = 0.0, prefix_shared: bool = True,
     ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
     tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, pp: int = 1, ep: int = 1, attention_dp: int = 1,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
@@ -173,7 +178,7 @@ def sweep(
     ----------
     model, prompt, output, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation, pp, ep : as of `solve`
     weights, kv, draft_tokens, draft_acceptance, engine, engine_version, mixed_chunk, prefill_interval : as of `solve`
-    attention_dp, link, memory_fraction : as of `solve`
+    attention_dp, link, memory_fraction, prefix_shared : as of `solve`
     gpu : one name, several, or "all"
     chunk, batch, context : values, or a range such as "128:16384" (64 of them) or "8:64:8" [token]
     tp : one degree of tensor parallelism, or several [1]
@@ -195,7 +200,8 @@ def sweep(
     contexts = None if context is None else _numbers(context, "context")
     asked = question(
         model=model, gpu="", prompt=prompt, output=output, context=contexts[-1] if contexts else None,
-        prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared,
+        ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation,
         pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
         prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction,

@@ -79,6 +79,7 @@ def replay(
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, engine: EngineName = "vllm",
     engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None, chunked_prefill: bool = True,
+    prefix_hit: Share = 0.0, prefix_shared: bool = True,
 ) -> Replayed:  # fmt: skip
     """Step an engine's scheduler over requests: TTFT, TPOT and token gaps with their percentiles.
 
@@ -91,6 +92,7 @@ def replay(
     max_num_seqs : requests at once; None for the engine's own [1]
     concurrency : users at once; replaces the times of arrival [1]
     chunked_prefill : without it prompts enter a step whole
+    prefix_hit, prefix_shared : share of each prompt in the prefix cache, and whether that is one prefix of all [1]
 
     Raises
     ------
@@ -107,9 +109,12 @@ def replay(
         engine_version=engine_version, link=bandwidth, link_latency=latency, mixed_chunk=mixed_chunk,
         prefill_interval=prefill_interval, prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
-        memory_fraction=value("memory_fraction", memory_fraction),
+        memory_fraction=value("memory_fraction", memory_fraction), prefix_hit=value("prefix_hit", prefix_hit),
+        prefix_shared=prefix_shared,
     ))  # fmt: skip
-    tokens, most = replaying.setting(case, gpu, model, value("budget", budget), value("max_num_seqs", max_num_seqs))
+    tokens, most = replaying.setting(
+        case, gpu, model, value("budget", budget), value("max_num_seqs", max_num_seqs), whole=not chunked_prefill
+    )
     scheduler = replaying.scheduler_for(case, tokens, most, whole=not chunked_prefill)
     found = replaying.simulate(case, listed, scheduler, concurrency=value("concurrency", concurrency))
     return become(Replayed, found, case=case)

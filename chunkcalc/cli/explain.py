@@ -19,6 +19,7 @@ def explain(
     batch: str = options.BATCH,
     context: str = options.CONTEXT,
     prefix_hit: str = options.PREFIX_HIT,
+    prefix_shared: bool = options.PREFIX_SHARED,
     ttft: str = options.TTFT,
     tpot: str = options.TPOT,
     itl: str = options.ITL,
@@ -62,7 +63,8 @@ def explain(
         draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version,
         enable_mixed_chunk=enable_mixed_chunk, prefill_decode_interval=prefill_decode_interval,
         memory_fraction=memory_fraction, link=link, prompt=prompt,
-        output=output, batch=batch, context=context, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl,
+        output=output, batch=batch, context=context,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared, ttft=ttft, tpot=tpot, itl=itl,
         tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk, budget=budget,
     )  # fmt: skip
     solved = answer(question, with_remedies=False)

@@ -73,6 +73,10 @@ MEMORY_FRACTION = typer.Option(None, help="Share of memory, by the engine's own 
 CHUNK = typer.Option(None, help="Judge this chunk instead of searching.", rich_help_panel=SETTING)
 BUDGET = typer.Option(None, help="Judge this token budget instead.", rich_help_panel=SETTING)
 PREFIX_HIT = typer.Option("0", help="Share of the prompt in the prefix cache.", rich_help_panel=WORKLOAD)
+PREFIX_SHARED = typer.Option(
+    True, "--prefix-shared/--prefix-own", help="It is one prefix of all requests, or each has its own.",
+    rich_help_panel=WORKLOAD,
+)  # fmt: skip
 
 
 def given(parse: Any, **values: str | None) -> dict[str, Any]:

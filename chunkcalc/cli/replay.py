@@ -74,6 +74,10 @@ def replay(
     prompt: str = typer.Option(None, "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=ARRIVALS),
     output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=ARRIVALS),
     prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=ARRIVALS),
+    prefix_hit: str = typer.Option("0", help="Share of each prompt in the prefix cache.", rich_help_panel=ARRIVALS),
+    prefix_shared: bool = typer.Option(
+        True, "--prefix-shared/--prefix-own", help="It is one prefix, or each has its own.", rich_help_panel=ARRIVALS
+    ),
     seed: int = typer.Option(0, help="Of the draws.", rich_help_panel=ARRIVALS),
     per_request: Path = typer.Option(None, help="Write a CSV with a row per request.", rich_help_panel=OUTPUT),
     force: bool = typer.Option(False, "--force", help="Overwrite it.", rich_help_panel=OUTPUT),
@@ -98,7 +102,8 @@ def replay(
     question = Question(
         model=model, gpu=gpu, tp=tp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, engine=engine,
         engine_version=engine_version, link=bandwidth, link_latency=latency, mixed_chunk=enable_mixed_chunk,
-        prefill_interval=prefill_decode_interval,
+        prefill_interval=prefill_decode_interval, prefix_shared=prefix_shared,
+        prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
         prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
         **given(units.parse_fraction, memory_fraction=memory_fraction),
@@ -106,7 +111,7 @@ def replay(
     case = resolve(question)
     given_tokens = None if budget is None else units.parse_count(budget, "--budget")
     running = None if max_num_seqs is None else units.parse_count(max_num_seqs, "--max-num-seqs")
-    tokens, most = setting(case, gpu, model, given_tokens, running)
+    tokens, most = setting(case, gpu, model, given_tokens, running, whole=no_chunked_prefill)
     scheduler = scheduler_for(case, tokens, most, whole=no_chunked_prefill)
     with progress("replaying") as told:
         found = simulate(case, listed, scheduler, concurrency=users, progress=told)

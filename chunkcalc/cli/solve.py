@@ -31,6 +31,7 @@ def solve(
         None, help="95th percentile of the prompt tokens. Default: all alike.", rich_help_panel=WORKLOAD
     ),
     prefix_hit: str = options.PREFIX_HIT,
+    prefix_shared: bool = options.PREFIX_SHARED,
     ttft: str = options.TTFT,
     tpot: str = options.TPOT,
     percentile: str = options.PERCENTILE,
@@ -76,7 +77,8 @@ def solve(
         draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version,
         enable_mixed_chunk=enable_mixed_chunk, prefill_decode_interval=prefill_decode_interval,
         memory_fraction=memory_fraction, link=link, prompt=prompt, output=output, batch=batch, context=context,
-        rate=rate, concurrency=concurrency, prompt_p95=prompt_p95, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot,
+        rate=rate, concurrency=concurrency, prompt_p95=prompt_p95,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared, ttft=ttft, tpot=tpot,
         percentile=percentile, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk,
         budget=budget, kv_link=kv_link,
     )  # fmt: skip

@@ -53,6 +53,7 @@ def sweep(
         None, help="Mean contexts of a decode, like --chunk. Default: prompt + output/2.", rich_help_panel=WORKLOAD
     ),
     prefix_hit: str = options.PREFIX_HIT,
+    prefix_shared: bool = options.PREFIX_SHARED,
     ttft: str = options.TTFT,
     tpot: str = options.TPOT,
     itl: str = options.ITL,
@@ -96,7 +97,8 @@ def sweep(
     chunks, batches = parse_values(chunk, "--chunk"), parse_values(batch, "--batch")
     contexts = None if context is None else parse_values(context, "--context")
     question = asked(
-        model=model, gpu="", prompt=prompt, output=output, prefix_hit=prefix_hit, ttft=ttft, tpot=tpot, itl=itl,
+        model=model, gpu="", prompt=prompt, output=output,
+        prefix_hit=prefix_hit, prefix_shared=prefix_shared, ttft=ttft, tpot=tpot, itl=itl,
         tpot_basis=tpot_basis, max_utilisation=max_utilisation, pp=pp, ep=ep, attention_dp=attention_dp,
         weights=weights, kv=kv, draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine,
         engine_version=engine_version, enable_mixed_chunk=enable_mixed_chunk,

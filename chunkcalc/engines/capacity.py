@@ -13,6 +13,7 @@ from chunkcalc import ops
 from chunkcalc.engines.reserve import reserve_bytes
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Absent, Deployment, LayerGroup, Mla, Moe, Workload
+from chunkcalc.time.prefill import cached_tokens
 from chunkcalc.work import attention, counts
 
 GIB = 2**30
@@ -149,8 +150,26 @@ def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> An
     -------
     cache [byte]
     """
-    decodes = batch / deployment.parallelism.dp * sequence_bytes(deployment, workload.context)
-    return decodes + sequence_bytes(deployment, workload.prompt)
+    shared = shared_bytes(deployment, workload)
+    own = sequence_bytes(deployment, workload.context) - shared
+    return batch / deployment.parallelism.dp * own + sequence_bytes(deployment, workload.prompt)
+
+
+def shared_bytes(deployment: Deployment, workload: Workload) -> Any:
+    """KV cache of the prefix that all requests share, which is stored once, on one GPU.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : lengths, and whether their cached prefix is one
+
+    Returns
+    -------
+    cache; 0 where each request has its own prefix [byte]
+    """
+    if not workload.prefix_shared or not workload.prefix_hit:
+        return 0.0
+    return sequence_bytes(deployment, cached_tokens(workload.prompt, workload.prefix_hit))
 
 
 def largest_step(deployment: Deployment, workload: Workload, c: float) -> tuple[float, float]:
@@ -185,7 +204,7 @@ def capacity(deployment: Deployment, workload: Workload, c: float) -> Capacity:
     n, sampled = largest_step(deployment, workload, c)
     pool = pool_bytes(deployment, n, sampled)
     per_token = counts.kv_bytes_per_token(model, kv, parallelism.tp) / parallelism.pp
-    one = sequence_bytes(deployment, workload.context)
+    one = max(1.0, sequence_bytes(deployment, workload.context) - shared_bytes(deployment, workload))
     room = (pool - sequence_bytes(deployment, workload.prompt)) / one
     return Capacity(
         weights_bytes=counts.gpu_weight_bytes(model, deployment.precision, parallelism),

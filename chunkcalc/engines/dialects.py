@@ -27,7 +27,7 @@ class Dialect(NamedTuple):
         attention ranks; spread experts; longest request
     fraction : name of its share of the memory, without dashes
     cache_type, eight_bit_cache : the format of the KV cache, and its 8-bit value
-    chunking : what switches chunked prefill on, and its value
+    chunking, unchunked : what switches chunked prefill on, and its value; the words that switch it off
     mixing, interval : what mixes decodes into prompt steps, or spaces prompt steps out; empty where nothing does
     queued, long_prompt, block : prompt tokens that may wait; most tokens of one prompt in a step; size of a block
     model : flags that name the model
@@ -65,6 +65,7 @@ class Dialect(NamedTuple):
     cache_type: str = "--kv-cache-dtype"
     eight_bit_cache: str = "fp8"
     chunking: tuple[str, str] = ("--enable-chunked-prefill", "")
+    unchunked: tuple[str, ...] = ()
     mixing: str = ""
     interval: str = ""
     queued: str = ""

@@ -23,6 +23,7 @@ class Running:
     """A request in flight.
 
     wanted : prompt tokens to process before it decodes; done : of them in the KV cache [token]
+    shared : of its prompt, those that it takes from a prefix stored once [token]
     room : tokens of the KV cache that it takes beyond what the decodes count, in whole blocks [token]
     produced : tokens yielded when it last joined the decodes [token]
     first, last, gap : when its first and its last token came; longest time between two of them [s]
@@ -33,6 +34,7 @@ class Running:
     place: int
     wanted: int
     done: int = 0
+    shared: int = 0
     room: int = 0
     produced: float = 0.0
     first: float | None = None
@@ -50,6 +52,7 @@ class Decodes:
     accepted : tokens that a step yields to each [token]
     clock : tokens yielded to each since the beginning [token]
     count, tokens : of those that decode: how many, and their contexts together [token]
+    shared : tokens of their contexts that are stored once for all, together [token]
     to_come : tokens that they are still to yield, together [token]
     last : when the last step ended [s]
     gaps : time between two tokens in units of GAP -> how often
@@ -59,6 +62,7 @@ class Decodes:
     clock: float = 0.0
     count: int = 0
     tokens: float = 0.0
+    shared: int = 0
     to_come: float = 0.0
     last: float = 0.0
     gaps: Counter[int] = field(default_factory=Counter)
@@ -80,6 +84,7 @@ class Decodes:
         left = request.request.output - request.produced
         self.count += 1
         self.tokens += request.wanted
+        self.shared += request.shared
         self.to_come += left
         self._fresh.append(request)
         heapq.heappush(self._ends, (self.clock + left, request.place, request))
@@ -94,6 +99,7 @@ class Decodes:
         yielded = self.clock - request.joined
         self.count -= 1
         self.tokens -= request.wanted + yielded
+        self.shared -= request.shared
         self.to_come -= request.request.output - request.produced - yielded
         request.produced = min(float(request.request.output), request.produced + yielded)
         if request in self._fresh:

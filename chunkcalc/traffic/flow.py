@@ -14,6 +14,7 @@ from chunkcalc.engines.capacity import capacity
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Workload
 from chunkcalc.time import search
+from chunkcalc.time.prefill import cached_tokens
 from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.queueing import FULL, chance_to_wait, closed_loop, mean_wait, wait_quantile
 from chunkcalc.traffic.rank import SHARING, Rank, State
@@ -250,5 +251,6 @@ class Traffic:
 def _room(deployment: Deployment, workload: Workload, budget: int) -> int:
     """Requests at their mean context that the KV cache of a replica holds."""
     room = capacity(deployment, workload, budget)
-    held = 0 if room.kv_tokens is None else int(room.kv_tokens / workload.context)
+    shared = cached_tokens(workload.prompt, workload.prefix_hit) if workload.prefix_shared else 0
+    held = 0 if room.kv_tokens is None else int(max(0, room.kv_tokens - shared) / (workload.context - shared))
     return max(room.max_concurrency, held)

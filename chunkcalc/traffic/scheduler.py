@@ -61,6 +61,7 @@ class Scheduler:
     request_overhead : time of a request before its first step, whatever its prompt [s]
     token_overhead : and for each of its prompt tokens [s]
     cached : share of each prompt that needs no work [1]
+    shared : which is one prefix, stored once
     accepted : tokens a decode yields per step [token]
     slots : tokens of the budget that a decode takes [token]
     """
@@ -77,6 +78,7 @@ class Scheduler:
     request_overhead: float = 0.0
     token_overhead: float = 0.0
     cached: float = 0.0
+    shared: bool = True
     accepted: float = 1.0
     slots: int = 1
 
@@ -162,6 +164,7 @@ class _Engine:
         self.prompts: dict[int, Running] = {}  # of them: those whose prompt is not done
         self.stalled: deque[Running] = deque()  # decodes for which a step has no room
         self.decodes = Decodes(scheduler.accepted)
+        self.prefix = 0  # tokens of the prefix that is stored once
         self.rooms = 0  # tokens of the KV cache that prompts and reserves take, in whole blocks
         self.ratio = 0.0 if scheduler.new_tokens is None else scheduler.new_tokens.start
         self.now, self.since_prompt = 0.0, 0
@@ -208,7 +211,10 @@ class _Engine:
         while self.coming and self.coming[0][0] <= self.now:
             _, place, request = heapq.heappop(self.coming)
             if self.closed or not self._never_fits(request):
-                self.waiting.append(Running(request, place, request.prompt, self._cached(request)))
+                cached = self._cached(request)
+                shared = cached if self.scheduler.shared else 0
+                self.prefix = max(self.prefix, shared)
+                self.waiting.append(Running(request, place, request.prompt, cached, shared))
 
     def _ready(self, request: Request) -> float:
         """When the host is done with a request that has come."""
@@ -228,13 +234,14 @@ class _Engine:
     def held(self) -> float:
         """Tokens of the KV cache that those in flight take: the last block of a decode is half full on average."""
         if self.scheduler.reserve:
-            return self.rooms
-        return self.rooms + self.decodes.tokens + self.decodes.count * BLOCK / 2
+            return self.prefix + self.rooms
+        own = self.decodes.tokens - self.decodes.shared
+        return self.prefix + self.rooms + own + self.decodes.count * BLOCK / 2
 
     def _room_for(self, request: Running) -> int:
         """What a request takes of the KV cache when it is admitted."""
         whole = request.request.prompt + request.request.output
-        return _blocks(whole if self.scheduler.reserve else request.wanted)
+        return _blocks((whole if self.scheduler.reserve else request.wanted) - request.shared)
 
     def _admits(self, request: Running) -> bool:
         if len(self.running) >= self.scheduler.most_running:

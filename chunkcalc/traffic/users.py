@@ -50,7 +50,8 @@ def scheduler_for(
         mixed=engine.composition == "mixed", whole=whole, interval=engine.prefill_interval,
         reserve=words.reserves_output, new_tokens=None if words.new_tokens is None else NewTokens(*words.new_tokens),
         request_overhead=request_overhead(deployment, 0), token_overhead=engine.overheads.prompt_token,
-        cached=workload.prefix_hit, accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
+        cached=workload.prefix_hit,
+        shared=workload.prefix_shared, accepted=accepted_tokens(workload.draft_tokens, workload.draft_acceptance),
         slots=1 + workload.draft_tokens if engine.budget_counts_decodes else 1,
     )  # fmt: skip
 
