@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from chunkcalc import Question, solve
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.solve import answer
+from chunkcalc.answer.window import every_limit
 from chunkcalc.derivation.derive import explain, single
 from chunkcalc.derivation.equation_values import Letters
 from chunkcalc.derivation.sensitivity import changes as moved
@@ -23,8 +24,10 @@ from chunkcalc.report import derivation
 from chunkcalc.report import explain as report
 from chunkcalc.report import text as solve_text
 from chunkcalc.report.lines import plain
+from chunkcalc.textbook import equations
 from chunkcalc.textbook.forms import ClosedForms
 from chunkcalc.time.step import StepTimer
+from chunkcalc.units import format_duration
 from tests.test_cli import SECOND, run
 
 QUESTIONS = {
@@ -197,13 +200,51 @@ def test_what_takeaways_claim_is_so(derived):
         drafts = 1 + answer.workload.draft_tokens
         assert letters.of("C3")["n"] == answer.case.deployment.parallelism.dp * (step[0] + step[2] * drafts)
     if "E12" in shown:
-        assert bool(shown["E12"].result) == (shown["E11"].result <= shown["E10"].result)
-        if letters.forms.t_memory <= answer.slo.tpot and bool(shown["E12"].result) != answer.textbook.feasible:
+        ends = shown["E11"].result <= shown["E10"].result
+        assert bool(shown["E12"].result) == (ends and letters.forms.t_memory <= answer.slo.tpot)
+        if bool(shown["E12"].result) != answer.textbook.feasible:
             assert abs(shown["E11"].result - shown["E10"].result) < 1, "but for whole chunks"
     if "C1" in shown:
         keys = int(re.search(r"meets ([\d,]+) keys", shown["C1"].takeaway)[1].replace(",", ""))
         assert keys <= answer.workload.prompt
     assert ("no first token comes before" in shown["E9"].takeaway) == (shown["E9"].result <= answer.expected.ttft_s)
+
+
+@settings(max_examples=60)
+@given(prompt=st.integers(1, 50_000), c=st.integers(1, 60_000), b=st.integers(1, 500))
+def test_the_bound_of_ttft_is_one_and_the_full_steps_are_none(prompt, c, b):
+    """E9 against the textbook's own steps, one chunk after another; E9a is up to a step longer than they are."""
+    case = solve(**QUESTIONS["dense"]).case
+    forms = ClosedForms(case.deployment, replace(case.workload, prompt=prompt, batch=b))
+    steps = [forms.step(min(c, prompt - done)) for done in range(0, prompt, c)]
+    full = equations.ttft_of_full_steps(equations.chunk_count(prompt, c), forms.step(min(c, prompt)))
+    assert forms.ttft(c) <= sum(steps) * (1 + 1e-12)
+    assert sum(steps) * (1 - 1e-12) <= full <= sum(steps) + forms.step(min(c, prompt))
+    assert forms.ttft(c) == pytest.approx(full) or prompt % c
+
+
+def test_where_it_departs_is_told_with_the_published_numbers():
+    found = explain(answer(Question(**QUESTIONS["dense"]), with_remedies=False))
+    forms, told = Letters(found.answer).forms, " ".join(found.departures)
+    kv = 2 * 80 * 8 * 128 * found.answer.workload.context * 32
+    bare = forms.ridge * (forms.weights + kv) / (2 * forms.psi) - 32
+    assert f"c* {bare:,.0f} instead of {found.answer.textbook.chunk_star:,.0f}" in told
+    shown = {each.key: each.value for each in (*found.textbook, *found.corrected)}
+    assert f"{shown['E9a']} charges the short last chunk in full and is no bound; s_p · t / c, {shown['E9']}" in told
+    assert f"reached at {shown['C2']}, not {shown['E6'].removesuffix(' tokens')}" in told
+    tight = explain(answer(Question(**{**QUESTIONS["dense"], "tpot": 0.01}), with_remedies=False))
+    assert any("E10 and E12 are published for the arithmetic alone" in each for each in tight.departures)
+
+
+def test_the_shortest_gap_is_the_shortest(derived):
+    """The last of the three questions, against every chunk that keeps the other limits."""
+    found, told = derived.answer, derived.questions[2].answer
+    if "the shortest gap" not in told:
+        assert found.window.chunk_min is None or found.case.deployment.engine.composition != "mixed"
+        return
+    view = outlook(found.case.deployment, found.workload, replace(found.slo, itl=None))
+    keeping = [c for c in range(1, found.window.chunk_max) if all(each.holds(c) for each in every_limit(view))]
+    assert f"is {format_duration(min(view.expected.gap(c) for c in keeping))}, at chunk {keeping[0]:,}" in told
 
 
 def test_notes_say_what_the_textbook_does_not_see():

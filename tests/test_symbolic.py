@@ -163,7 +163,8 @@ def test_derivatives():
     ("key", "text"),
     [
         ("E1", "2 · (c + b) · Ψ"), ("E4", "F / (M_w + M_kv)"), ("E6", "I* · (M_w + M_kv) / (2 · Ψ) - b"),
-        ("E7", "max(t_c, t_m)"), ("E8", "ceil(s_p / c)"), ("E12", "c_min <= c_max"),
+        ("E7", "max(t_c, t_m)"), ("E8", "ceil(s_p / c)"), ("E9", "s_p · t / c"),
+        ("E12", "c_min <= c_max and t_m <= TPOT"),
         ("E11", "max(s_p · t_m / TTFT, s_p · b · 2 · Ψ / (P · (TTFT - s_p · 2 · Ψ / P)))"),
         ("C1", "c · p + c · (c + 1) / 2"), ("C2", "(sqrt(h^2 - 2 · a · g) - h) / a"),
         ("C3", "E · (1 - (1 - k / E)^n)"), ("C4", "(x^q + y^q)^(1 / q)"), ("C6", "b · A · s_e / (o - 1)"),

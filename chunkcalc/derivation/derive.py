@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.records import Answer
 from chunkcalc.derivation import notation, sensitivity, symbolic, term_by_term
+from chunkcalc.derivation.departures import departures
 from chunkcalc.derivation.equation_values import WHY_NOT, Letters
 from chunkcalc.derivation.interpretation import notes, takeaway
 from chunkcalc.derivation.nomenclature import NOMENCLATURE
+from chunkcalc.derivation.questions import Told, questions
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.time.step import timer_for
@@ -65,19 +67,23 @@ class Derivation:
     answer : the answer
     textbook, corrected : equations E1-E12, and C1-C9 that the prediction adds
     notes : what the published equations do not see of this deployment
+    departures : where an equation is not taken as it was published, and why
     floor : None where it is no polynomial in c (mixtures of experts, windows)
     terms : from the textbook's step and TTFT to the expected ones
     base, changes : what 10 % more of something changes
+    questions : the three questions of chunked prefill, answered for this deployment
     """
 
     answer: Answer
     textbook: tuple[Shown, ...]
     corrected: tuple[Shown, ...]
     notes: tuple[str, ...]
+    departures: tuple[str, ...]
     floor: Floor | None
     terms: tuple[term_by_term.Term, ...]
     base: sensitivity.Values
     changes: tuple[sensitivity.Change, ...]
+    questions: tuple[Told, ...]
 
 
 def explain(answer: Answer) -> Derivation:
@@ -87,8 +93,8 @@ def explain(answer: Answer) -> Derivation:
     return Derivation(
         answer=answer, textbook=tuple(_shown(letters, key) for key in letters.textbook_keys()),
         corrected=tuple(_shown(letters, key) for key in letters.correction_keys()),
-        notes=tuple(notes(letters)), floor=_floor(answer),
-        terms=tuple(term_by_term.terms(answer)), base=base, changes=tuple(changes),
+        notes=tuple(notes(letters)), departures=tuple(departures(letters)), floor=_floor(answer),
+        terms=tuple(term_by_term.terms(answer)), base=base, changes=tuple(changes), questions=questions(answer),
     )  # fmt: skip
 
 

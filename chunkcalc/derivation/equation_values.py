@@ -15,7 +15,7 @@ from chunkcalc.work import counts
 ATTENTION = frozenset(("prefill_attention", "mla_prefill", "mla_absorb", "mla_sparse"))  # forms whose work is pairs
 WHY_NOT = {
     "E3": "its attention is of several kinds: see E3b", "E3b": "every layer has full attention: see E3",
-    "E10": "give --tpot", "E11": "give a --ttft above the time of the prompt's arithmetic by the textbook",
+    "E10": "give --tpot", "E11": "give a --ttft that the whole prompt in one step keeps by the textbook",
     "E12": "it needs both limits, and a --ttft that the textbook can meet", "C1": "no layer sees the whole context",
     **dict.fromkeys(("C2a", "C2b", "C2"), "it holds for dense models with full attention below the ridge"),
     "C3": "the model has no experts", "C5": "a single GPU sends none",
@@ -91,15 +91,16 @@ class Letters:
 
     def textbook_keys(self) -> list[str]:
         """The published equations that this question has numbers for."""
-        out = ["E1", "E2", "E3b" if self.full is None else "E3", "E4", "E5", "E6", "E7a", "E7b", "E7", "E8", "E9"]
+        cache = "E3b" if self.full is None else "E3"
+        out = ["E1", "E2", cache, "E4", "E5", "E6", "E7a", "E7b", "E7", "E8", "E9a", "E9"]
         out += ["E10"] if "tpot" in self._shared else []
-        out += ["E11"] if self._shared.get("ttft", 0.0) > self.prompt_arithmetic else []
+        out += ["E11"] if self._shared.get("ttft", 0.0) >= self.whole_prompt else []
         return out + (["E12"] if {"E10", "E11"} <= set(out) else [])
 
     @property
-    def prompt_arithmetic(self) -> float:
-        """Time of a whole prompt's arithmetic by the textbook [s]."""
-        return float(equations.compute_time(equations.step_flops(self.forms.tokens, 0, self.forms.psi), self.forms.P))
+    def whole_prompt(self) -> float:
+        """TTFT of a prompt in one step by the textbook, below which no chunk brings it [s]."""
+        return self.forms.ttft(self.forms.tokens)
 
     def correction_keys(self) -> list[str]:
         """The corrections that have a part in this deployment."""
@@ -116,9 +117,9 @@ class Letters:
     def of(self, key: str) -> dict[str, float]:
         """The letters of an equation by name."""
         own = {
-            "E3": self._cache, "E9": self._bound, "E12": self._ends, "C1": self._pairs, "C2a": self._attention,
-            "C2b": self._attention, "C2": self._attention_terms, "C3": self._routing, "C4": self._product,
-            "C5": self._message, "C6": self._balance, "C7a": self._windowed,
+            "E3": self._cache, "E9a": self._bound, "E9": self._bound, "E12": self._ends, "C1": self._pairs,
+            "C2a": self._attention, "C2b": self._attention, "C2": self._attention_terms, "C3": self._routing,
+            "C4": self._product, "C5": self._message, "C6": self._balance, "C7a": self._windowed,
             "C7": self._windowed, "C8": self._host, "C9": self._drafts,
         }.get(key)  # fmt: skip
         values = self._shared | (own() if own else {})
@@ -130,8 +131,9 @@ class Letters:
         return {"layers": self.model.layer_count, "kv_heads": kind.kv_heads, "head_dim": kind.head_dim}
 
     def _bound(self) -> dict[str, float]:
-        """The step of E9 carries no more than the prompt."""
-        return {"t_step": self.forms.step(min(self.answer.chunk, self.forms.tokens))}
+        """A chunk carries no more than the prompt."""
+        c = min(self.answer.chunk, self.forms.tokens)
+        return {"c": c, "t_step": self.forms.step(c)}
 
     def _ends(self) -> dict[str, float]:
         return {name: float(symbolic.value(key, self.of(key))) for name, key in (("c_min", "E11"), ("c_max", "E10"))}

@@ -32,9 +32,9 @@ def notes(letters: Letters) -> Iterator[str]:
         yield "they know no drafts: a decode is one token"
     if letters.prompts > 1:
         yield f"the chunk holds {letters.prompts:.3g} prompts at once; E9 times a step of one alone"
-    if slo.ttft is not None and slo.ttft <= letters.prompt_arithmetic:
-        arithmetic = format_duration(letters.prompt_arithmetic)
-        yield f"E11 and E12 have no numbers: the prompt's arithmetic alone takes {arithmetic}, beyond the limit of TTFT"
+    if slo.ttft is not None and slo.ttft < letters.whole_prompt:
+        least = format_duration(letters.whole_prompt)
+        yield f"E11 and E12 have no numbers: even the prompt in one step takes {least}, beyond the limit of TTFT"
     elif slo.tpot is None or slo.ttft is None:
         yield f"E12 has no numbers: {WHY_NOT['E12'].split(',')[0]}"
 
@@ -103,6 +103,13 @@ def _chunks(letters: Letters, x: float) -> str:
         return "the prompt is not cut: one step takes it"
     again = format_si((x - 1) * letters.forms.weights, "B")
     return f"{format_count(x)} steps, so up to {again} of weights are read again"
+
+
+def _full_steps(letters: Letters, x: float) -> str:
+    over = x - letters.forms.ttft(letters.answer.chunk)
+    if not over > 1e-9 * x:
+        return "every chunk is a full one, so this is the bound too"
+    return f"it charges the short last chunk as a full one: {format_duration(over)} more than the bound"
 
 
 def _ttft(letters: Letters, x: float) -> str:
@@ -236,7 +243,8 @@ def _accepted(letters: Letters, x: float) -> str:
 
 WORDS: Mapping[str, Callable[[Letters, float], str]] = {
     "E1": _arithmetic, "E2": _weights, "E3": _cache, "E3b": _cache, "E4": _intensity, "E5": _ridge, "E6": _optimal,
-    "E7a": _compute, "E7b": _memory, "E7": _step, "E8": _chunks, "E9": _ttft, "E10": _largest, "E11": _smallest,
-    "E12": _feasible, "C1": _pairs, "C2a": _first_token, "C2b": _short, "C2": _attention, "C3": _routing,
-    "C4": _product, "C5": _message, "C6": _balance, "C7a": _growing, "C7": _windowed, "C8": _host, "C9": _accepted,
+    "E7a": _compute, "E7b": _memory, "E7": _step, "E8": _chunks, "E9a": _full_steps, "E9": _ttft, "E10": _largest,
+    "E11": _smallest, "E12": _feasible, "C1": _pairs, "C2a": _first_token, "C2b": _short, "C2": _attention,
+    "C3": _routing, "C4": _product, "C5": _message, "C6": _balance, "C7a": _growing, "C7": _windowed,
+    "C8": _host, "C9": _accepted,
 }  # fmt: skip

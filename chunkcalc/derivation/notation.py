@@ -32,6 +32,8 @@ def _text(e: Any) -> tuple[str, str]:  # noqa: PLR0911 - one case each
         return f"ceil({line(e.args[0])})", "atom"
     if e.is_Relational:
         return f"{line(e.lhs)} {e.rel_op} {line(e.rhs)}", "sum"
+    if isinstance(e, sympy.And):
+        return " and ".join(line(each) for each in e.args), "sum"
     if e.is_Add:
         return _sum(e.args), "sum"
     if e.is_Mul:

@@ -78,8 +78,11 @@ EQUATIONS: Mapping[str, Equation] = {
     ),
     "E7": Equation("time of the step", ("t", "t"), equations.step_time, ("t_compute", "t_memory"), "s", SERVE),
     "E8": Equation("chunks of a prompt", ("k", "k"), equations.chunk_count, ("s_p", "c"), "1", SERVE),
+    "E9a": Equation(
+        "time of a prompt's full steps", ("t_k", "t_k"), equations.ttft_of_full_steps, ("k", "t_step"), "s", SERVE
+    ),
     "E9": Equation(
-        "lower bound of TTFT", ("TTFT", r"\mathrm{TTFT}"), equations.ttft_bound, ("k", "t_step"), "s", SERVE
+        "lower bound of TTFT", ("TTFT", r"\mathrm{TTFT}"), equations.ttft_bound, ("s_p", "c", "t_step"), "s", SERVE
     ),
     "E10": Equation(
         "largest chunk within TPOT", ("c_max", r"c_{\max}"), equations.largest_chunk, ("tpot", "P", "Psi", "b"),
@@ -90,7 +93,8 @@ EQUATIONS: Mapping[str, Equation] = {
         ("ttft", "s_p", "P", "Psi", "b", "t_memory"), "token", SERVE,
     ),
     "E12": Equation(
-        "whether a chunk meets both", ("feasible", r"\mathrm{feasible}"), equations.feasible, ("c_min", "c_max"),
+        "whether a chunk meets both", ("feasible", r"\mathrm{feasible}"), equations.feasible,
+        ("c_min", "c_max", "t_memory", "tpot"),
         "bool", DISTSERVE,
     ),
     "C1": Equation(
@@ -192,8 +196,8 @@ def inverted(key: str) -> list[Any]:
     whole = {
         "E6": [equations.intensity(flops, letter("weight_traffic"), letter("kv_traffic"))],
         "E10": [compute],
-        # The rounding up of E8 has no inverse and is left out; sympy solves no maximum, so each branch.
-        "E11": [equations.ttft_bound(letter("s_p") / c, time) for time in (letter("t_memory"), compute)],
+        # sympy solves no maximum, so each branch.
+        "E11": [equations.ttft_bound(letter("s_p"), c, time) for time in (letter("t_memory"), compute)],
     }[key]
     equal = letter(INVERTED[key][1])
     return [_solved(side - equal, c) for side in whole]

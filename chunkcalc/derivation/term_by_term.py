@@ -126,7 +126,8 @@ def terms(answer: Answer) -> list[Term]:
     each = [readings(timer, forms, (size, p, prefill.b, prefill.s, 1)) for size, p in prefill.chunks(chunk)]
     summed = [sum(times) for times in zip(*each, strict=True)]
     out = [Term("textbook", "E7 and E9: all parameters, peaks of datasheets, one maximum", longest[0], bound)]
-    out.append(Term("the last chunk is short", "E9 takes every chunk as a full one", None, summed[0] - bound))
+    why = "E9 charges it its share of a full one, but it reads all weights and caches"
+    out.append(Term("the last chunk is short", why, None, summed[0] - bound))
     for index, (name, why) in enumerate(TERMS):
         out.append(Term(name, why, longest[index + 1] - longest[index], summed[index + 1] - summed[index]))
     rest = prefill.total(chunk) - summed[-1]

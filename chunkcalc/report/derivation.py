@@ -27,6 +27,7 @@ ESCAPES = {
     "±": r"$\pm$",
     "Ψ": r"$\Psi$",
     "κ": r"$\kappa$",
+    "·": r"$\cdot$",
     "^": r"\^{}",
 }
 
@@ -38,6 +39,8 @@ def markdown(found: Derivation) -> str:
         parts.append(f"## {head}")
         parts += [f"- {note}" for note in found.notes] if head == words.TEXTBOOK else []
         parts += [markdown_equation(each) for each in equations]
+    if found.departures:
+        parts += [f"## {words.DEPARTURES}", "\n".join(f"- {_starless(each)}" for each in found.departures)]
     if found.floor is not None:
         formula = "\n".join(f"    {row}" for row in words.floor_rows(found))
         parts += [f"## {words.FLOOR}", formula, _bold(words.floor_words(found))]
@@ -46,7 +49,9 @@ def markdown(found: Derivation) -> str:
     parts += [f"## {words.TERMS}", _table(("", "longest step", "TTFT", "why"), rows), _bold(words.terms_words(found))]
     moved = [(words.change_name(change), *words.change_cells(found.base, change)) for change in found.changes]
     parts += [f"## {words.CHANGES}", _table(("10 % more", "window", "c_max", "step", "TTFT", "mean TPOT"), moved)]
-    parts += [_bold(words.change_words(found)), _bold(words.conclusion(found))]
+    parts.append(_bold(words.change_words(found)))
+    told = (f"- **{head}**: {_starless(answer)}" for head, answer in found.questions)
+    parts += [f"## {words.QUESTIONS}", "\n".join(told), _bold(words.conclusion(found))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -81,7 +86,11 @@ def _sentence(text: str) -> str:
 
 def _bold(text: str) -> str:
     """A sentence in bold Markdown, whose own stars stay stars."""
-    return f"**{_sentence(text).replace('*', chr(92) + '*')}**"
+    return f"**{_starless(_sentence(text))}**"
+
+
+def _starless(text: str) -> str:
+    return text.replace("*", r"\*")
 
 
 def latex(found: Derivation) -> str:
@@ -91,10 +100,14 @@ def latex(found: Derivation) -> str:
         parts.append(rf"\section*{{{_escaped(head)}}}")
         parts += _latex_list(found.notes) if head == words.TEXTBOOK else []
         parts += [latex_equation(each) for each in equations]
+    if found.departures:
+        parts += [rf"\section*{{{_escaped(words.DEPARTURES)}}}", *_latex_list(found.departures)]
     if found.floor is not None:
         parts += [rf"\section*{{{_escaped(words.FLOOR)}}}", *_latex_floor(found)]
     parts += [rf"\section*{{{_escaped(words.TERMS)}}}", *_latex_terms(found)]
     parts += [rf"\section*{{{_escaped(words.CHANGES)}}}", *_latex_changes(found)]
+    told = [f"{head}: {answer}" for head, answer in found.questions]
+    parts += [rf"\section*{{{_escaped(words.QUESTIONS)}}}", *_latex_list(told)]
     parts.append(r"\section*{Nomenclature}")
     parts += [
         r"\begin{longtable}{lll}",

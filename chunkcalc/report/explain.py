@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from chunkcalc.derivation.derive import Derivation, Shown
@@ -21,8 +21,10 @@ NOTHING = 5e-10  # [s]
 GLUE = "\u00a0"
 TEXTBOOK = "The textbook: the published equations on datasheet peaks"
 CORRECTED = "What the prediction adds"
+DEPARTURES = "Where this departs from the published equations, and why"
 FLOOR = "The floor of this deployment, as a function of the chunk"
 TERMS = "From the textbook's numbers to the expected ones"
+QUESTIONS = "The three questions, for this deployment"
 CHANGES = "What 10 % more of something changes, at the same budget"
 
 
@@ -57,17 +59,26 @@ def text(found: Derivation) -> list[Line]:
     out: list[Line] = [[Segment(row, "bold")] for row in textwrap.wrap(subject(found), WIDTH)]
     for head, equations in ((TEXTBOOK, found.textbook), (CORRECTED, found.corrected)):
         out += [[], [Segment(head, "bold underline")]]
-        for note in found.notes if head == TEXTBOOK else ():
-            rows = textwrap.wrap(note, WIDTH - 2, initial_indent="- ", subsequent_indent="  ")
-            out += [[Segment(row, "dim")] for row in rows]
+        out += _items(found.notes if head == TEXTBOOK else (), "dim")
         for each in equations:
             out += [[], *equation(each)]
+    if found.departures:
+        out += [[], [Segment(DEPARTURES, "bold underline")], [], *_items(found.departures)]
     if found.floor is not None:
         out += [[], [Segment(FLOOR, "bold underline")], [], *_floor(found)]
     out += [[], [Segment(TERMS, "bold underline")], [], *_terms(found)]
     out += [[], [Segment(CHANGES, "bold underline")], [], *_changes(found)]
+    told = (f"{each.question}: {each.answer}" for each in found.questions)
+    out += [[], [Segment(QUESTIONS, "bold underline")], [], *_items(told)]
     rows = textwrap.wrap(conclusion(found), WIDTH)
     return [*out, [], *([Segment(row, "bold")] for row in rows)]
+
+
+def _items(sentences: Iterable[str], style: str = "") -> list[Line]:
+    """A list of sentences."""
+    glued = (re.sub(r"(?<=\d) (?=[mun]?s\b|[kMGT]?B\b)", GLUE, each) for each in sentences)
+    rows = (textwrap.wrap(each, WIDTH, initial_indent="- ", subsequent_indent="  ") for each in glued)
+    return [[Segment(row.replace(GLUE, " "), style)] for each in rows for row in each]
 
 
 def equation(shown: Shown) -> list[Line]:
@@ -225,13 +236,14 @@ def json(found: Derivation) -> dict[str, Any]:
         "schema": SCHEMA, "inputs": inputs(found.answer), "verdict": found.answer.verdict,
         "chunk": found.answer.chunk, "budget": found.answer.budget,
         "equations": [json_equation(each) for each in (*found.textbook, *found.corrected)],
-        "notes": list(found.notes),
+        "notes": list(found.notes), "departures": list(found.departures),
         "floor": None if floor is None else {"step_s": floor.step, "chunk_max": floor.largest, "sides": floor.sides},
         "terms": [{"name": t.name, "why": t.why, "step_s": t.step, "ttft_s": t.ttft} for t in found.terms],
         "base": found.base._asdict(),
         "ten_per_cent_more": [
             {"what": each.what, "amount": each.amount, **each.values._asdict()} for each in found.changes
         ],
+        "questions": [each._asdict() for each in found.questions],
     }  # fmt: skip
 
 

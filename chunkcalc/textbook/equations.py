@@ -202,8 +202,10 @@ def chunk_count(s_p: Any, c: Any) -> Any:
     return ops.ceil(s_p / c)
 
 
-def ttft_bound(k: Any, t_step: Any) -> Any:
-    """E9. Lower bound of the time to first token: k steps follow each other.
+def ttft_of_full_steps(k: Any, t_step: Any) -> Any:
+    """E9a. Time of k steps that follow each other, each with a full chunk.
+
+    An estimate, and no bound: it charges a short last chunk as a full one, up to one step too much.
 
     Parameters
     ----------
@@ -212,9 +214,27 @@ def ttft_bound(k: Any, t_step: Any) -> Any:
 
     Returns
     -------
-    bound of TTFT [s]
+    time of the prompt's steps [s]
     """
     return k * t_step
+
+
+def ttft_bound(s_p: Any, c: Any, t_step: Any) -> Any:
+    """E9. Lower bound of the time to first token: no token of the prompt costs less than one of a full chunk.
+
+    E7 grows slower than its chunk, so whatever is left for the last step takes at least its share of a full one.
+
+    Parameters
+    ----------
+    s_p : prompt [token]
+    c : chunk, no more than the prompt [token]
+    t_step : E7 [s]
+
+    Returns
+    -------
+    bound of TTFT [s]
+    """
+    return s_p / c * t_step
 
 
 def largest_chunk(tpot: Any, P: Any, Psi: Any, b: Any) -> Any:
@@ -237,10 +257,9 @@ def largest_chunk(tpot: Any, P: Any, Psi: Any, b: Any) -> Any:
 
 
 def smallest_chunk(ttft: Any, s_p: Any, P: Any, Psi: Any, b: Any, t_memory: Any) -> Any:
-    """E11. The chunk (a real number) at which (s_p/c) * t_step equals the TTFT limit.
+    """E11. The chunk (a real number) at which the bound of TTFT (E9) equals its limit.
 
-    E8's rounding up is left out, so this is a lower bound of the integer answer. Valid where the
-    whole prompt's arithmetic, 2 s_p Psi / P, is within the limit; otherwise no chunk holds it.
+    Valid where the whole prompt in one step is within the limit; otherwise no chunk holds it.
 
     Parameters
     ----------
@@ -259,16 +278,20 @@ def smallest_chunk(ttft: Any, s_p: Any, P: Any, Psi: Any, b: Any, t_memory: Any)
     return ops.maximum(s_p * t_memory / ttft, s_p * b * t_token / (ttft - s_p * t_token))
 
 
-def feasible(c_min: Any, c_max: Any) -> Any:
+def feasible(c_min: Any, c_max: Any, t_memory: Any, tpot: Any) -> Any:
     """E12. Both limits hold for some chunk; otherwise more hardware or disaggregation.
+
+    The traffic has a say too: it is read whatever the chunk, and E10 inverts the arithmetic alone.
 
     Parameters
     ----------
     c_min : E11 [token]
     c_max : E10 [token]
+    t_memory : E7b [s]
+    tpot : limit of the step time [s]
 
     Returns
     -------
     whether a chunk exists [bool]
     """
-    return c_min <= c_max
+    return (c_min <= c_max) & (t_memory <= tpot)

@@ -7,8 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-import math
-
 from chunkcalc.catalog.precision import peak
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Deployment, Slo, Workload
@@ -85,7 +83,8 @@ class ClosedForms:
         ----------
         c : chunk [token]
         """
-        return float(equations.ttft_bound(equations.chunk_count(self.tokens, c), self.step(min(c, self.tokens))))
+        c = min(c, self.tokens)
+        return float(equations.ttft_bound(self.tokens, c, self.step(c)))
 
     def intensity(self, c: float) -> float:
         """E4 [FLOP/byte].
@@ -104,8 +103,7 @@ class ClosedForms:
         low, high : range [token]
         limit : unused
         """
-        least = math.ceil(self.tokens / high) * self.step(min(low, self.tokens))
-        return Bounds(least, math.ceil(self.tokens / low) * self.step(min(high, self.tokens)))
+        return Bounds(self.ttft(high), self.ttft(low))
 
 
 def textbook(deployment: Deployment, workload: Workload, slo: Slo, chunk: int, longest: int) -> Textbook:
