@@ -18,7 +18,7 @@ from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.arrivals import Request, burst, poisson
 from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.scheduler import Scheduler
-from chunkcalc.traffic.users import stepped
+from chunkcalc.traffic.users import scheduler_for, stepped
 
 UTILISATIONS = (0.2, 0.4, 0.6, 0.8, 0.85)
 USERS = (4, 16, 48)
@@ -114,9 +114,10 @@ class Judge:
         ----------
         users : how many
         """
+        scheduler = scheduler_for(self.case.deployment, self.case.workload, self.setup.budget, MANY)
         drawn = burst(max(300, 30 * users), self.setup.output, 1, 1, spread=0.1)
         requests = [Request(0.0, self.setup.prompt, max(2, each.prompt)) for each in drawn]
-        return seen(simulate(self.case, requests, self.scheduler, self.timer, users), 2 * users, users)
+        return seen(simulate(self.case, requests, scheduler, self.timer, users), 2 * users, users)
 
     def at_utilisation(self, utilisation: float) -> float | None:
         """The rate that makes a utilisation; None where the steady state is lost before.

@@ -48,6 +48,7 @@ def drawn(draw: random.Random, *, traffic: bool = False) -> Question:
         load = draw.choice(("rate", "concurrency"))
         fields[load] = 10 ** draw.uniform(-1, 1.3) if load == "rate" else round(10 ** draw.uniform(0, 2.3))
         fields["percentile"] = draw.choice((None, 0.0, 50.0, 99.0))
+        fields["budget"] = draw.choice((None, None, None, round(10 ** draw.uniform(2.5, 4.3))))
     else:
         fields["batch"] = round(10 ** draw.uniform(0, 3.7))
         fields["budget"] = draw.choice((None, None, round(10 ** draw.uniform(2, 4.3))))
@@ -195,7 +196,13 @@ def under_traffic(question: Question, found) -> list[str]:
         out.append(f"feasible with {held}")
     if found.verdict == "marginal" and "close" not in held:
         out.append("marginal with nothing close")
-    if found.verdict == "overloaded" and not question.budget and not load.highest:
+    ends = found.window
+    if (ends.chunk_min is not None) != (found.holds or found.verdict == "retune"):
+        out.append(f"{found.verdict} with window {ends.chunk_min} to {ends.chunk_max}")
+    if found.holds and not ends.chunk_min <= found.chunk <= ends.chunk_max:
+        out.append(f"{found.verdict} at {found.chunk} outside the window {ends.chunk_min} to {ends.chunk_max}")
+    prompts_first = found.case.deployment.engine.composition == "prefill_first"  # where mixing may carry it
+    if found.verdict == "overloaded" and not question.budget and not load.highest and not prompts_first:
         out.append("overloaded with nothing that is carried")
     if found.verdict in ("scale_up", "impossible"):
         lone = answer(replace(question, rate=None, concurrency=None, percentile=None, batch=1), with_remedies=False)
@@ -205,5 +212,5 @@ def under_traffic(question: Question, found) -> list[str]:
 
 
 BATCH_CHECKS = (implications, chunk_rule, harmless_limit, looser, more_load)
-TRAFFIC_CHECKS = (under_traffic, more_load)
+TRAFFIC_CHECKS = (under_traffic, looser, more_load)
 __all__ = ["BATCH_CHECKS", "FAILS", "TRAFFIC_CHECKS", "floors", "questions"]

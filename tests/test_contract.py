@@ -5,7 +5,7 @@ import pytest
 from tests.contract import BATCH_CHECKS, TRAFFIC_CHECKS, floors, questions
 
 
-@pytest.mark.parametrize(("traffic", "count", "checks"), [(False, 60, BATCH_CHECKS), (True, 12, TRAFFIC_CHECKS)])
+@pytest.mark.parametrize(("traffic", "count", "checks"), [(False, 60, BATCH_CHECKS), (True, 8, TRAFFIC_CHECKS)])
 def test_every_promise_holds(traffic, count, checks):
     for question, _, found in questions(11, count, traffic=traffic):
         assert floors(found) == [], question

@@ -20,7 +20,7 @@ from chunkcalc.answer.records import (
 )
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.verdict import Verdict
-from chunkcalc.answer.window import every_limit, keeps, window
+from chunkcalc.answer.window import NO_WINDOW, Window, every_limit, keeps, window
 from chunkcalc.catalog.precision import COMPUTE_DTYPE, peak
 from chunkcalc.engines.capacity import capacity
 from chunkcalc.engines.flags import flags, yaml_options
@@ -67,7 +67,6 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
     load : the traffic, where there is one
     """
     service, chunk, workload = view.expected, verdict.chunk, view.workload
-    limits = every_limit(view)
     budget = chunk + view.offset
     ratios = view.ratios(chunk)
     chunking = _chunking(view, chunk)
@@ -80,11 +79,12 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
         reasons=verdict.reasons, chunk=chunk, budget=budget, given=given,
         safest_chunk=None if given or verdict.name != FEASIBLE else safest(view),
         aligned=budget % view.alignment == 0,
-        window=window(view, limits), headroom=min(ratios.values()) if ratios else None,
+        window=_window(view, verdict, load), headroom=min(ratios.values()) if ratios else None,
         utilisation=service.utilisation(chunk), balance=service.balance, max_batch=verdict.most,
         textbook=textbook(case.deployment, workload, case.slo, chunk, view.longest_chunk),
         floor=_reading(view.floor, chunk), expected=_reading(service, chunk),
-        limits=tuple(limit_line(view, each, chunk, load) for each in view.judged), mean_alone=_mean_alone(view, chunk),
+        limits=tuple(limit_line(view, each, chunk, load) for each in view.judged),
+        mean_alone=_mean_alone(view, chunk) if load is None or load.steady else None,
         error=view.error,
         step=timer.step(*service.prefill.longest(chunk)),
         knee=knee(case.deployment), chunking=chunking,
@@ -93,6 +93,14 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
         flags={case.deployment.engine.name: flags(case.deployment, _admitted(workload, load), chunk, budget, queued)},
         warnings=tuple(_warnings(case, view, verdict, budget)),
     )  # fmt: skip
+
+
+def _window(view: Outlook, verdict: Verdict, load: Load | None) -> Window:
+    """The chunks that keep every limit; under traffic those around the setting that carries it."""
+    if load is not None and verdict.best is None and verdict.name not in (FEASIBLE, MARGINAL):
+        return NO_WINDOW
+    around = verdict.best or view
+    return window(around, every_limit(around))
 
 
 def limit_line(view: Outlook, each: Judged, chunk: int, load: Load | None) -> LimitLine:
@@ -118,7 +126,7 @@ def _judges(view: Outlook, name: str, load: Load | None) -> str:
         return "mean of a request"
     if view.expected.mixed:
         return "longest step"
-    return "a prompt step and a decode step" if view.expected.interval else "a whole prompt and a decode step"
+    return "prompt step + decode" if view.expected.interval else "whole prompt + decode"
 
 
 def _mean_alone(view: Outlook, chunk: int) -> MeanAlone | None:

@@ -17,12 +17,23 @@ from chunkcalc.answer.pools import KV_LINK, Arrivals
 from chunkcalc.answer.recommendation import FINE_ALIGNMENT
 from chunkcalc.answer.records import DISAGGREGATE, FEASIBLE, OVERLOADED, RETUNE, Load
 from chunkcalc.answer.resolve import Case, decode_tokens
-from chunkcalc.answer.verdict import FAILS, Verdict, apart, beyond, broken, certificates, judge, may_hold, status
+from chunkcalc.answer.verdict import (
+    FAILS,
+    Verdict,
+    apart,
+    beyond,
+    broken,
+    certificates,
+    compositions,
+    judge,
+    may_hold,
+    status,
+)
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.time import search
 from chunkcalc.time.service import Queueing
-from chunkcalc.time.step import StepTimer
+from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.lengths import variation
 from chunkcalc.traffic.queueing import wait_error, waited_error
@@ -256,7 +267,7 @@ class Demand:
         )  # fmt: skip
         return settled.view, verdict, load
 
-    def reasons(self, settled: Settled | None, most: Settled) -> tuple[str, ...]:
+    def reasons(self, settled: Settled | None, most: Settled, words: str = "") -> tuple[str, ...]:
         """Why a load is too much, and how many replicas carry it."""
         out, slo, highest = [], self.slo, self.highest(most.budget)
         unit = " requests/s" if self.users is None else " users"
@@ -269,7 +280,8 @@ class Demand:
                 waiting = f"{format_duration(wait)} of TTFT is waiting"
                 out.append(f"at {self.asked:g}{unit}, {waiting}: the queue decides, not the chunk")
             out += broken(view, chunk)
-        best = f"within the limits one replica carries {highest:.3g}{unit} (budget {format_count(most.budget)})"
+        how = f"budget {format_count(most.budget)}" + (f", {words}" if words else "")
+        best = f"within the limits one replica carries {highest:.3g}{unit} ({how})"
         return (f"{best}: {max(2, math.ceil(self.asked / highest))} carry this", *out)
 
     @property
@@ -345,20 +357,43 @@ def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
         return demand.answer(settled, judge(settled.view, settled.chunk))
     near = settled is not None and may_hold(settled.view, settled.chunk)
     best = settled if given is None else demand.best()
-    if given is not None and best is not None and best.keeps:
+    hint = ""
+    if best is not None and best.keeps:
+        hint = f"budget {format_count(best.budget)} keeps every limit under this load"
+    elif given is not None:
+        for words, other in _recomposed(case):
+            found = other.best()
+            if found is not None and found.keeps:
+                best, hint = found, f"{words} at budget {format_count(found.budget)} keeps every limit under this load"
+                break
+    if given is not None and best is not None and hint:
         shown = settled or demand.fullest(given)
         endless = "" if settled else "under this load its queue grows without end"
-        hint = f"budget {format_count(best.budget)} keeps every limit under this load"
         failing = tuple(filter(None, (endless, *broken(shown.view, shown.chunk), hint)))
-        verdict = Verdict(name=RETUNE, chunk=shown.chunk, may_hold=near, reasons=failing)
+        verdict = Verdict(name=RETUNE, chunk=shown.chunk, may_hold=near, reasons=failing, best=best.view)
         return demand.answer(shown, verdict, steady=settled is not None)
-    most = demand.fullest()
-    pools = disaggregate(most.view, demand.arrivals)
-    together = demand.highest(most.budget) if most.keeps else 0.0
-    shown = settled or (most if given is None else demand.fullest(given))
-    reasons = demand.reasons(settled, most) if most.keeps else ("a lone request already misses the limits",)
-    verdict = demand.failing(shown, most, pools, together, reasons)
+    most = own = demand.fullest()
+    carried = 0.0
+    reasons: tuple[str, ...] = ("a lone request already misses the limits",)
+    for words, other in [("", demand), *_recomposed(case)]:
+        fullest = own if other is demand else other.fullest()
+        load = other.highest(fullest.budget) if fullest.keeps else 0.0
+        if load > carried:
+            most, carried, reasons = fullest, load, other.reasons(settled, fullest, words)
+    pools = disaggregate(own.view, demand.arrivals)
+    shown = settled or (own if given is None else demand.fullest(given))
+    verdict = demand.failing(shown, most, pools, carried, reasons)
     return demand.answer(shown, replace(verdict, may_hold=near), steady=settled is not None)
+
+
+def _recomposed(case: Case) -> list[tuple[str, Demand]]:
+    """The same traffic on other compositions of the steps, in words each."""
+    out = []
+    for words, _, engine in compositions(case.deployment.engine, case.workload.draft_tokens):
+        deployment = replace(case.deployment, engine=engine)
+        timer = timer_for(deployment, case.workload.draft_tokens)
+        out.append((words, Demand(replace(case, deployment=deployment), timer)))
+    return out
 
 
 def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | None:

@@ -55,6 +55,17 @@ def answer(
     return replace(found, looked_for_remedies=True, remedies=helping)
 
 
+def as_composed(question: Question, timer: StepTimer | None = None, view: Outlook | None = None) -> Answer:
+    """The answer with steps composed as the question says, and no remedies.
+
+    Parameters
+    ----------
+    question : what is asked
+    timer, view : as of `answer`
+    """
+    return _answered(question, timer, view)[0]
+
+
 def _answered(
     question: Question, timer: StepTimer | None = None, view: Outlook | None = None
 ) -> tuple[Answer, Verdict]:  # fmt: skip

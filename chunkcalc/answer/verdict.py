@@ -46,6 +46,7 @@ class Verdict:
 
     certain : the floor already fails
     may_hold : what is missed is missed by less than its band
+    best : under traffic, the deployment at the setting that keeps the limits where the given one does not
     most : the largest batch within the limits, where it was looked for; 0 where a lone request fails [token]
     """
 
@@ -56,6 +57,7 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     pools: Disaggregation | None = None
     most: int | None = None
+    best: Outlook | None = None
 
 
 class Setting(NamedTuple):
@@ -173,22 +175,40 @@ def compositions(engine: Engine, drafts: int) -> list[tuple[str, dict[str, Any],
 def _no_chunk(view: Outlook, chunk: int, failing: tuple[str, ...], near: bool, arrivals: Arrivals) -> Verdict:
     """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
     certain, batch = _empty_on_floor(view), view.workload.batch
-    most = most_within(view, margin=False, below=batch) if batch > 1 else 0
+    most, together, words = _most_together(view)
     pools = disaggregate(view, arrivals)
     failed = _memory_reasons(view) or ("no chunk keeps every limit", *failing)
-    if pools is not None and pools.rate / pools.gpus > (together := _rate_per_gpu(view, most)):
+    if pools is not None and pools.rate / pools.gpus > together:
         return Verdict(
             name=DISAGGREGATE, chunk=chunk, certain=certain, may_hold=near, most=most, pools=pools,
             reasons=(apart(pools, together, f"batch {most:,}" if most else ""), *failed),
         )  # fmt: skip
     if most:
-        reason = f"batch {most:,} instead of {batch:,} keeps every limit"
+        reason = f"batch {most:,} instead of {batch:,} keeps every limit{words}"
         return Verdict(
             name=OVERLOADED, chunk=chunk, certain=certain, may_hold=near, most=most, pools=None,
             reasons=(reason, *failed),
         )  # fmt: skip
     alone = (*_memory_reasons(view), *certificates(view, view.expected))
     return beyond(view, chunk, alone or failed, may=near)
+
+
+def _most_together(view: Outlook) -> tuple[int, float, str]:
+    """The largest smaller batch within the limits, however steps are composed.
+
+    Returns
+    -------
+    the batch, 0 where a lone request fails; the requests that it finishes, per GPU [request/s]; how, in words
+    """
+    batch, found = view.workload.batch, []
+    others = compositions(view.deployment.engine, view.workload.draft_tokens)
+    for words, changed in [
+        ("", view),
+        *((f", {words}", outlook_for(view, engine=engine)) for words, _, engine in others),
+    ]:
+        most = most_within(changed, margin=False, below=batch) if batch > 1 else 0
+        found.append((most, _rate_per_gpu(changed, most), words))
+    return max(found, key=lambda each: each[1])
 
 
 def beyond(view: Outlook, chunk: int, reasons: tuple[str, ...], *, may: bool) -> Verdict:
@@ -238,11 +258,11 @@ def apart(pools: Disaggregation, together: float, load: str) -> str:
     load : that it carries, in words; empty where a lone request fails
     """
     units = f"{pools.prefill_units} prefill : {pools.decode_units} decode units"
-    against = f" against {together:.3g} with {load} together" if load else ""
+    against = f", {together:.3g} with {load} together" if load else ""
     return (
-        f"apart they do ({units}): TTFT {format_duration(pools.ttft_s)} with its wait and "
-        f"{format_duration(pools.transfer_s)} of KV transfer, TPOT {format_duration(pools.tpot_s)}, "
-        f"{pools.rate / pools.gpus:.3g} requests/s per GPU{against}"
+        f"apart they do ({units}, {pools.rate / pools.gpus:.3g} requests/s per GPU{against}): "
+        f"TTFT {format_duration(pools.ttft_s)} with its wait and {format_duration(pools.transfer_s)} of KV transfer, "
+        f"TPOT {format_duration(pools.tpot_s)}"
     )
 
 

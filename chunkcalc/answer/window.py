@@ -24,11 +24,14 @@ class Window:
     gaps: bool
 
 
+NO_WINDOW = Window(chunk_min=None, chunk_max=None, binding_min=None, binding_max=None, gaps=False)
+
+
 def window(view: Outlook, limits: Sequence[Limit]) -> Window:
     """The smallest and the largest chunk that keep every limit, and what binds them."""
     low = first(limits, 1, view.longest_chunk)
     if low is None:
-        return Window(chunk_min=None, chunk_max=None, binding_min=None, binding_max=None, gaps=False)
+        return NO_WINDOW
     high = last(limits, low, view.longest_chunk)
     assert high is not None
     return Window(

@@ -11,6 +11,7 @@ from chunkcalc.api.values import Bandwidth, Count, Duration, Share, pythonic, qu
 from chunkcalc.records import EngineName, Hardware, Model
 
 Basis = Literal["step", "mean"]
+Counts = int | str | Sequence[int]  # one, several, or a grid such as "128:16384"
 
 
 @pythonic
@@ -162,8 +163,8 @@ def fleet(
 @pythonic
 def sweep(
     *, model: str | Model, gpu: str | Sequence[str], prompt: Count, output: Count | None = None,
-    chunk: str | Sequence[int] = "128:16384", batch: str | Sequence[int] = (32,),
-    context: str | Sequence[int] | None = None, tp: int | Sequence[int] = 1,
+    chunk: Counts = "128:16384", batch: Counts = 32,
+    context: Counts | None = None, tp: int | Sequence[int] = 1,
     prefix_hit: Share = 0.0, prefix_shared: bool = True,
     ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
     tpot_basis: Basis | None = None, max_utilisation: Share = 0.85, pp: int = 1, ep: int = 1, attention_dp: int = 1,
@@ -220,7 +221,7 @@ def sweep(
     return out
 
 
-def _numbers(given: str | Sequence[int], name: str) -> list[int]:
+def _numbers(given: Counts, name: str) -> list[int]:
     from chunkcalc.grids.grids import parse_values  # noqa: PLC0415
 
-    return parse_values(given if isinstance(given, str) else ",".join(map(str, given)), name)
+    return parse_values(str(given) if isinstance(given, (str, int)) else ",".join(map(str, given)), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ def check(
     *paths: PathLike, ttft: Duration | None = None, tpot: Duration | None = None, itl: Duration | None = None,
     tpot_basis: Literal["step", "mean"] | None = None, prompt: Count | None = None, prompt_p95: Count | None = None,
     output: Count | None = None, concurrency: Count | None = None, rate: float | str | None = None,
-    prefix_hit: Share | None = None, max_utilisation: Share | None = None, gpu: str | None = None,
+    percentile: float | str | None = None, prefix_hit: Share | None = None, prefix_shared: bool | None = None,
+    max_utilisation: Share | None = None, gpu: str | None = None,
     model: str | None = None, engine_version: str | None = None, config: PathLike | None = None,
     waivers: bool = True, fail_on: FailOn = "error", unknown: Unknown = "warn",
 ) -> Checked:  # fmt: skip
@@ -39,8 +41,8 @@ def check(
     Parameters
     ----------
     paths : files, folders or globs
-    ttft, tpot, itl, tpot_basis, prompt, prompt_p95, output, concurrency, rate, prefix_hit, max_utilisation : limits
-        and load per replica, over what the files state
+    ttft, tpot, itl, tpot_basis, prompt, prompt_p95, output, concurrency, rate, percentile, prefix_hit, prefix_shared,
+    max_utilisation : limits and load per replica, over what the files state
     gpu, model, engine_version : facts, over what the files state
     config : a chunkcalc.toml for all; None for the nearest upwards
     waivers : whether waivers count
@@ -59,17 +61,24 @@ def check(
         raise ChunkcalcError("no files are named", "paths", "give files, folders or globs")
     given = {
         "ttft": ttft, "tpot": tpot, "itl": itl, "tpot_basis": tpot_basis, "prompt": prompt, "prompt_p95": prompt_p95,
-        "output": output, "concurrency": concurrency, "rate": rate, "prefix_hit": prefix_hit,
+        "output": output, "concurrency": concurrency, "rate": rate, "percentile": percentile,
+        "prefix_hit": prefix_hit, "prefix_shared": None if prefix_shared is None else ("no", "yes")[prefix_shared],
         "max_utilisation": max_utilisation, "gpu": gpu, "model": model, "engine_version": engine_version,
     }  # fmt: skip
     said = {name: value(name, each) for name, each in given.items() if each is not None}
-    written = {name: f"{each!r}s" if name in FAR else each for name, each in said.items()}
+    written = {name: _duration(each) if name in FAR else each for name, each in said.items()}
+    if written.get("percentile") == 0:
+        written["percentile"] = "mean"
     named = [os.fspath(path) for path in paths]
     options = Options(
         paths=tuple(named), root=repository(named), settings=Settings(parsed(written, "argument", "")),
         config=None if config is None else Path(config), waivers=waivers,
     )  # fmt: skip
     return become(Checked, run(options, lambda: b""), fail_on=fail_on, policy=unknown)
+
+
+def _duration(seconds: float) -> str:
+    return "none" if seconds == math.inf else f"{seconds!r}s"
 
 
 @pythonic

@@ -55,7 +55,15 @@ def check(
     output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=LIMITS),
     concurrency: str = typer.Option(None, help="Requests at once.", rich_help_panel=LIMITS),
     rate: str = typer.Option(None, help="Requests per second.", rich_help_panel=LIMITS),
+    percentile: str = typer.Option(
+        None,
+        help="Of TTFT that --ttft limits with a rate: mean, 50, 90, 95 or 99. Default: 95.",
+        rich_help_panel=LIMITS,
+    ),
     prefix_hit: str = typer.Option(None, help="Share of the prompt in the prefix cache.", rich_help_panel=LIMITS),
+    prefix_shared: str = typer.Option(
+        None, help="Whether that is one prefix of all requests: yes or no. Default: yes.", rich_help_panel=LIMITS
+    ),
     max_utilisation: str = typer.Option(
         None, help="Highest share of the capacity for prompts. Default: 0.85.", rich_help_panel=LIMITS
     ),
@@ -104,7 +112,8 @@ def check(
     wanted = _formats(formats or [], as_json)
     given = {
         "ttft": ttft, "tpot": tpot, "itl": itl, "tpot-basis": tpot_basis, "prompt": prompt, "prompt-p95": prompt_p95,
-        "output": output, "concurrency": concurrency, "rate": rate, "prefix-hit": prefix_hit,
+        "output": output, "concurrency": concurrency, "rate": rate, "percentile": percentile,
+        "prefix-hit": prefix_hit, "prefix-shared": prefix_shared,
         "max-utilisation": max_utilisation, "gpu": gpu, "model": model, "engine-version": engine_version,
     }  # fmt: skip
     settings = Settings(parsed(given, "command line", "command line"))

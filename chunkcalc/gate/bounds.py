@@ -21,7 +21,7 @@ def bounds(found: Evaluation) -> Iterator[Finding]:
     """Every bound that a deployment violates."""
     if found.case is None:
         return
-    view = found.view(found.load.batch)
+    view = found.loaded
     certain = [*_prefill(found, view), *_decode(found, view)]
     yield from certain or _pair(found, view)
     yield from _rate(found, view)
@@ -76,8 +76,8 @@ def _pair(found: Evaluation, view: Outlook) -> Iterator[Finding]:
         return
     stated = {"TTFT": view.slo.ttft, "TPOT": view.slo.tpot, "the longest gap": view.slo.itl}
     said = " and ".join(f"{name} {format_duration(limit)}" for name, limit in stated.items() if limit is not None)
-    yield make(found, "B03", f"no chunk meets {said} together on {found.names()['gpus']} at batch "
-               f"{view.workload.batch}, even by datasheet speed",
+    yield make(found, "B03", f"no chunk meets {said} together on {found.names()['gpus']} at "
+               f"{found.at}, even by datasheet speed",
                fix=Fix(text="separate prefill and decode workers, or more tensor parallelism"))  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chunkcalc.answer.judged import Outlook
-from chunkcalc.answer.records import OVERLOADED, Answer
+from chunkcalc.answer.records import DISAGGREGATE, OVERLOADED, Answer
+from chunkcalc.answer.records import Load as Traffic
 from chunkcalc.answer.window import every_limit
 from chunkcalc.engines.dialects import INTERVAL, MIXING, dialect
 from chunkcalc.gate.budget import budget_flag, ranks, setting, written
@@ -54,11 +55,13 @@ def beyond(ratio: float, band: float) -> Level:
 
 def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
     """The limits at the chunk that is set."""
-    view = found.view(found.load.batch)
-    ratios = view.ratios(answer.chunk)
-    missed = {name: ratio for name, ratio in ratios.items() if ratio < 1}
+    view = found.loaded
+    if answer.load is not None and not answer.load.steady:
+        yield _endless(found, answer.load, view)
+        return
+    missed = {name: ratio for name, ratio in view.ratios(answer.chunk).items() if ratio < 1}
     better = found.retuned if missed else None
-    if not bound:
+    if not bound and found.rate is None:
         yield from _overloaded(found, answer, view)
     stalls = found.reading is not None and found.reading.composition != "mixed" and not found.reading.interval
     for name, ratio in sorted(missed.items(), key=lambda item: item[1]):
@@ -66,7 +69,7 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
             continue  # W03 says it, with what helps
         level = beyond(ratio, view.band(name))
         small = name == "ttft"
-        good = better is not None and all(reached >= 1 for reached in view.ratios(better.chunk).values())
+        good = better is not None and all(line.holds != "no" for line in better.limits)
         if better is not None and good and (answer.chunk < better.chunk) == small:
             yield _wrong_chunk(found, answer, view, name, ratio, level, better)
         elif not bound:
@@ -85,11 +88,11 @@ def _wrong_chunk(
     found: Evaluation, answer: Answer, view: Outlook, name: str, ratio: float, level: Level, better: Answer
 ) -> Finding:
     predicted, limit = _numbers(view, name, ratio)
-    at = f"on {found.names()['gpus']} at batch {found.load.batch}"
+    at = f"on {found.names()['gpus']} at {found.at}"
     if name == "ttft":
         text = (
-            f"{written(found)}: {answer.chunk:,} prompt tokens a step are too few: TTFT {predicted} > {limit} {at} "
-            f"({math.ceil(answer.prompt_tokens / answer.chunk)} steps, weights read again in each)"
+            f"{written(found)}: {answer.chunk:,} prompt tokens a step are too few: {_ttft(answer)} {predicted} > "
+            f"{limit} {at} ({math.ceil(answer.prompt_tokens / answer.chunk)} steps, weights read again in each)"
         )
         number = "W02"
     else:
@@ -110,16 +113,43 @@ def _cause(answer: Answer) -> str:
 def _no_chunk(found: Evaluation, answer: Answer, view: Outlook, name: str, ratio: float, level: Level) -> Finding:
     predicted, limit = _numbers(view, name, ratio)
     if answer.verdict == OVERLOADED:
-        why, fix = "no chunk keeps every limit at this load", _fewer(found)
+        why, fix = "no chunk keeps every limit at this load", _fewer(found, answer)
     else:
         why = "no other chunk keeps every limit"
         fix = "fewer requests per replica, more GPUs or lighter weights"
         fix = "separate prefill and decode workers" if answer.needs_disaggregation else fix
-    return make(found, "W09", f"{LIMIT[name]} {predicted} > {limit} on {found.names()['gpus']} at batch "
-                f"{found.load.batch}, and {why}", level=level, fix=Fix(text=fix), size=1 / ratio)  # fmt: skip
+    said = _ttft(answer) if name == "ttft" else LIMIT[name]
+    return make(found, "W09", f"{said} {predicted} > {limit} on {found.names()['gpus']} at {found.at}, and {why}",
+                level=level, fix=Fix(text=fix), size=1 / ratio)  # fmt: skip
 
 
-def _fewer(found: Evaluation) -> str:
+def _ttft(answer: Answer) -> str:
+    """What a TTFT limit judges."""
+    return "TTFT" if answer.load is None or answer.load.percentile is None else f"p{answer.load.percentile:g} TTFT"
+
+
+def _endless(found: Evaluation, load: Traffic, view: Outlook) -> Finding:
+    """W10 with a rate that has no steady state at the setting that is written."""
+    assert found.rate is not None
+    most = load.limit or 0.0
+    carries = f"{most:.3g} is where its queue begins to grow without end"
+    return make(found, "W10", f"{found.at} are more than {written(found)} carries on {found.names()['gpus']}: "
+                f"{carries}", found.word(found.budget_field), level=beyond(most / found.rate, view.error.tpot),
+                fix=Fix(text=_better_setting(found)), size=found.rate / max(most, 1e-9))  # fmt: skip
+
+
+def _better_setting(found: Evaluation) -> str:
+    """What carries a rate: another budget, or more replicas."""
+    better = found.retuned
+    if better is not None and better.holds:
+        return setting(found, better).text
+    return _fewer(found, better)
+
+
+def _fewer(found: Evaluation, answer: Answer | None) -> str:
+    if found.rate is not None:
+        told = answer is not None and answer.verdict in (OVERLOADED, DISAGGREGATE)
+        return answer.reasons[0] if answer is not None and told else "more replicas or GPUs"
     most = found.sustainable
     return f"at most {most} requests at once per replica" if most else "more replicas or GPUs"
 
@@ -140,7 +170,7 @@ def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Fi
         needed = f": {service.balance:,.0f} prompt tokens a step, the limits leave {chunk:,}"
     yield make(found, "W10", f"{found.load.batch} requests that decode at once finish faster than new prompts can be "
                f"processed within the limits on {found.names()['gpus']}{needed}",
-               level="error" if hopeless else "warning", fix=Fix(text=_fewer(found)),
+               level="error" if hopeless else "warning", fix=Fix(text=_fewer(found, answer)),
                size=service.utilisation(chunk) if chunk is not None else answer.utilisation)  # fmt: skip
 
 
@@ -192,9 +222,13 @@ def _stall(found: Evaluation, answer: Answer) -> Iterator[Finding]:
         return
     level: Level = beyond(limit / gap, answer.error.gap)
     batch = max(answer.prompt_tokens, min(answer.chunk, reading.budget))
+    mean, allowed = answer.expected.tpot_s, slo.tpot
+    keeps = "" if mean is None or allowed is None else (
+        f"; the mean, {format_duration(mean)}, {'keeps' if mean <= allowed else 'misses'} {format_duration(allowed)}"
+    )  # fmt: skip
     yield make(found, "W03", f"SGLang runs prompts first: every stream stops for {format_duration(gap)} while "
                f"{batch:,} prompt tokens are processed; the limit of the gap is "
-               f"{format_duration(limit)}", found.word("chunked_prefill_size"), level=level, fix=_unstall(found),
+               f"{format_duration(limit)}{keeps}", found.word("chunked_prefill_size"), level=level, fix=_unstall(found),
                size=gap / limit)  # fmt: skip
 
 

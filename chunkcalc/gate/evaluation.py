@@ -8,13 +8,16 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from chunkcalc.answer.assembly import assemble
 from chunkcalc.answer.batches import largest_batch
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.recommendation import recommend
 from chunkcalc.answer.records import Answer
+from chunkcalc.answer.records import Load as Traffic
 from chunkcalc.answer.resolve import Case, resolve
-from chunkcalc.answer.solve import answer
+from chunkcalc.answer.solve import as_composed
+from chunkcalc.answer.verdict import Verdict
 from chunkcalc.engines.capacity import Capacity, capacity
 from chunkcalc.engines.dialects import dialect, prototype
 from chunkcalc.errors import ChunkcalcError
@@ -65,7 +68,7 @@ class Evaluation(Known):
         engine = replace(found.deployment.engine, captured=seen.deployment.engine.captured)
         return replace(found, deployment=replace(found.deployment, engine=engine)), ""
 
-    def question(self, **changes: Any) -> Question:
+    def question(self, batch: int | None, **changes: Any) -> Question:
         """The deployment and its workload as a question."""
         assert self.inspection is not None and self.model is not None and self.hardware is not None
         reading, settings = self.inspection.reading, self.settings
@@ -78,13 +81,24 @@ class Evaluation(Known):
             "itl": None if prefill else settings.get("itl"), "tpot_basis": settings.get("tpot-basis"),
             "tp": parallelism.tp, "pp": parallelism.pp, "ep": parallelism.ep, "attention_dp": parallelism.dp,
             "weights": reading.weights, "kv": reading.kv, "draft_tokens": reading.draft_tokens,
-            "prefix_hit": settings.get("prefix-hit") or 0.0, "engine": reading.table.engine,
+            "prefix_hit": settings.get("prefix-hit") or 0.0, "prefix_shared": settings.get("prefix-shared") != "no",
+            "engine": reading.table.engine,
             "engine_version": reading.table.version,
             "memory_fraction": None if self._share_follows_chunk else reading.memory_fraction,
             "mixed_chunk": bool(dialect(reading.table.engine).mixing) and reading.composition == "mixed",
             "prefill_interval": reading.interval, "max_utilisation": settings.get("max-utilisation") or 0.85,
         }  # fmt: skip
-        return Question(**{**fields, **changes})
+        if self.rate is not None:
+            # The batch follows from the traffic, in the account of `solve --rate`.
+            fields |= {"rate": self.rate, "percentile": settings.get("percentile")}
+            fields["prompt_p95"] = settings.get("prompt-p95")
+            batch = None
+        return Question(**{**fields, **changes, "batch": batch})
+
+    @property
+    def rate(self) -> float | None:
+        """Requests per second on a replica that prefills and decodes; None where that is not stated."""
+        return self.settings.get("rate") if self.process.role == "both" else None
 
     @property
     def _share_follows_chunk(self) -> bool:
@@ -133,21 +147,39 @@ class Evaluation(Known):
             admits = min(admits, int(self.inspection.kv_tokens / self.case.workload.context))
         if self.process.role == "prefill":
             return Load(batch=0, asked=concurrency, admits=admits)
-        asked = concurrency if rate is None else self._by_rate(rate, max(1, min(most, admits)))
+        if self.settled is not None:
+            batch = self.settled[0].workload.batch  # what the traffic brings, and the engine admits
+            return Load(batch=batch, asked=batch, admits=admits)
+        asked = concurrency if rate is None else self._decoding(rate, max(1, min(most, admits)))
         batch = 1 if asked is None else max(1, min(asked, self.most_running, admits))
         return Load(batch=batch, asked=asked, admits=admits)
 
-    def _by_rate(self, rate: float, most: int) -> int:
-        """Little's law: as many decode at once as arrive while one does; the step depends on how many."""
+    @cached_property
+    def settled(self) -> tuple[Outlook, Verdict, Traffic] | None:
+        """The traffic of a rate at the setting that is written; None without one."""
+        if self.case is None or self.reading is None or self.rate is None:
+            return None
+        from chunkcalc.answer.demand import settle  # noqa: PLC0415 - most files state no rate
+
+        return settle(replace(self.case, question=replace(self.case.question, budget=self.reading.chunk)), self.timer)
+
+    @property
+    def loaded(self) -> Outlook:
+        """The deployment under the load that is stated."""
+        return self.view(self.load.batch) if self.settled is None else self.settled[0]
+
+    @property
+    def at(self) -> str:
+        """The load, in words."""
+        return f"batch {self.load.batch}" if self.rate is None else f"{self.rate:g} requests/s"
+
+    def _decoding(self, rate: float, most: int) -> int:
+        """On a decode worker, by Little's law: as many as arrive while one decodes; the step depends on how many."""
         assert self.case is not None
-        batch, decoding = 1, max(1, self.case.workload.output - 1)
+        batch, tokens = 1, max(1, self.case.workload.output - 1)
         for _ in range(MOST_ROUNDS):
-            view = self.view(batch)
-            service = view.expected
-            time = service.tpot(self.chunk(batch)) if self.process.role == "both" else service.decode_step
-            wanted = max(
-                1, math.ceil(rate * decoding * time / (1 if self.process.role == "both" else service.accepted))
-            )
+            service = self.view(batch).expected
+            wanted = max(1, math.ceil(rate * tokens * service.decode_step / service.accepted))
             if wanted == batch or batch >= most:
                 return wanted
             batch = min(wanted, most)
@@ -172,9 +204,12 @@ class Evaluation(Known):
             return None, ""
         batch = self.load.batch or None
         try:
+            if self.settled is not None:
+                loaded, verdict, load = self.settled
+                return assemble(self.case, loaded, self.timer, verdict, True, load), ""
             asked = self.question(batch=batch, chunk=self.chunk(batch or 0))
             view = self.view(batch) if batch else None
-            return answer(asked, with_remedies=False, timer=self.timer, view=view), ""
+            return as_composed(asked, self.timer, view), ""
         except ChunkcalcError as error:
             return None, str(error)
 
@@ -183,14 +218,14 @@ class Evaluation(Known):
         """The answer at the best setting of the same deployment; None where that keeps the latency limits no more."""
         if self.case is None or self.process.role == "decode":
             return None
-        view = self.view(self.load.batch) if self.load.batch else None
+        view = self.view(self.load.batch) if self.load.batch and self.rate is None else None
         if view is not None:
             best = recommend(view)
             if any(reached < 1 for reached in view.ratios(best.chunk).values()):
                 return None
         try:
             asked = self.question(batch=self.load.batch or None)
-            return answer(asked, with_remedies=False, timer=self.timer, view=view)
+            return as_composed(asked, self.timer, view)
         except ChunkcalcError:
             return None
 
@@ -201,7 +236,7 @@ class Evaluation(Known):
             return None
         try:
             asked = self.question(batch=self.load.batch or None, mixed_chunk=True, prefill_interval=0)
-            return answer(asked, with_remedies=False)
+            return as_composed(asked)
         except ChunkcalcError:
             return None
 

@@ -15,8 +15,9 @@ from chunkcalc.frozen import dataclass
 ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "itl": "itl"}
 DURATIONS = ("ttft", "tpot", "itl")
 COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
-NAMES = ("gpu", "model", "engine-version", "tpot-basis")
-KEYS = (*DURATIONS, *COUNTS, "rate", "prefix-hit", "max-utilisation", *NAMES)
+NAMES = ("gpu", "model", "engine-version", "tpot-basis", "prefix-shared")
+KEYS = (*DURATIONS, *COUNTS, "rate", "percentile", "prefix-hit", "max-utilisation", *NAMES)
+CHOICES = {"tpot-basis": ("step", "mean"), "prefix-shared": ("yes", "no")}
 WAIVING = ("ignore", "reason", "until")
 
 
@@ -88,13 +89,20 @@ def _value(name: str, text: str, where: str) -> Any:
     parse = PARSERS.get(name)
     if parse is not None:
         return parse(text, where)
-    if name == "tpot-basis" and text not in ("step", "mean"):
-        raise ChunkcalcError(f"'{text:.40}' is no basis", where, "choose from step, mean")
+    if name in CHOICES and text not in CHOICES[name]:
+        raise ChunkcalcError(f"'{text:.40}' is not a choice", where, f"choose from {', '.join(CHOICES[name])}")
     return text
 
 
 def _prefix_hit(text: str, where: str) -> float:
     return units.parse_fraction(text, where, high=0.999)
+
+
+def _percentile(text: str, where: str) -> float:
+    found = units.parse_percentile(text, where)
+    if not 0 <= found < 100:
+        raise ChunkcalcError(f"'{text:.40}' is no percentile", where, "write mean, or a number below 100 such as 95")
+    return found
 
 
 def _rate(text: str, where: str) -> float:
@@ -119,5 +127,6 @@ def parse_date(text: str, where: str) -> date:
 
 PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     "ttft": units.parse_duration, "tpot": units.parse_duration, "itl": units.parse_gap, "rate": _rate,
+    "percentile": _percentile,
     "prefix-hit": _prefix_hit, "max-utilisation": units.parse_fraction, **dict.fromkeys(COUNTS, units.parse_count),
 }  # fmt: skip

@@ -54,7 +54,10 @@ def _head(answer: Answer, verbose: bool) -> list[Line]:
     out += [[Segment(row)] for row in more]
     for reason in answer.reasons if verbose else answer.reasons[:REASONS]:
         rows = textwrap.wrap(reason, WIDTH - 2, initial_indent="- ", subsequent_indent="  ")
-        out += [[Segment(row)] for row in (rows if verbose else rows[:2])]
+        if not verbose and len(rows) > 2:
+            rows = textwrap.wrap(reason, WIDTH - 2, initial_indent="- ", subsequent_indent="  ", max_lines=2,
+                                 placeholder=" ...")  # fmt: skip
+        out += [[Segment(row)] for row in rows]
     gpus = f"{deployment.parallelism.gpus} x {deployment.hardware.id}"
     subject = f"{deployment.model.id} {deployment.precision.weights} on {gpus}, {deployment.engine.name} "
     subject += (
@@ -126,7 +129,8 @@ def _limits(answer: Answer) -> Iterator[Line]:
         elif (value := getattr(answer.expected, f"{name}_s")) is not None:
             floor, band = getattr(answer.floor, f"{name}_s"), getattr(answer.error, {"itl": "gap"}.get(name, name))
             yield _row(name, "no limit", floor, value, band, "-", "", "")
-    full, steady = answer.utilisation > answer.slo.max_utilisation, answer.load is None or answer.load.steady
+    steady = answer.load is None or answer.load.steady
+    full = not steady or answer.utilisation > answer.slo.max_utilisation
     used = f"{answer.utilisation:.2f}" if steady else "-"
     yield [
         Segment(f"{'capacity':<{LABEL}}", "bold"),
@@ -160,7 +164,7 @@ def _load(answer: Answer) -> Iterator[Line]:
         at = f"{flow.rate:.3g} requests/s, " if users else ""
     tails = ", ".join(f"p{q} {format_duration(flow.ttft_quantile(q / 100))}" for q in (50, 90, 99))
     yield from wrapped("traffic", f"{at}{format_count(round(flow.batch))} decoding; TTFT {tails}")
-    most = f"at most {load.highest:.3g} {unit}" if load.highest else f"not one of the {unit.split('/', maxsplit=1)[0]}"
+    most = f"at most {load.highest:.3g} {unit}" if load.highest else "no load is"
     beyond = "" if load.limit is None else f"; no steady state beyond {load.limit:.3g}"
     yield from wrapped("", f"{most} within the limits at this budget{beyond}")
 

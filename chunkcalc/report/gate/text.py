@@ -10,7 +10,7 @@ from chunkcalc.gate.check import Report
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.settings import DURATIONS
-from chunkcalc.report.gate.words import advice, numbers, state, summary, title
+from chunkcalc.report.gate.words import advice, meanings, numbers, state, summary, title
 from chunkcalc.units import format_duration
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def render(report: Report, rows: list[Row] | None = None, *, verbose: bool = Fal
     out.append(summary(report))
     more = advice(report.deployments)
     out += textwrap.wrap("to check more: " + "; ".join(more), WIDTH) if more else []
+    for told in meanings(report.deployments):
+        out += textwrap.wrap(f"note: {told}", WIDTH)
     return "\n".join(_printable(line) for line in out) + "\n"
 
 

@@ -67,9 +67,13 @@ def numbers(each: Deployed) -> str:
     """What users get, in one line; empty where it is not known."""
     parts = []
     answer = each.answer
-    if answer is not None and each.measured:
+    if answer is not None and answer.load is not None and not answer.load.steady:
+        parts.append(f"no steady state at {answer.load.rate:g} requests/s")
+    elif answer is not None and each.measured:
         steps = -(-answer.prompt_tokens // answer.chunk)
-        parts.append(f"TTFT {format_duration(answer.expected.ttft_s)} in {steps:,} step{'s' if steps != 1 else ''}")
+        judged = answer.load.percentile if answer.load is not None else None
+        name = "TTFT" if judged is None else f"p{judged:g} TTFT"
+        parts.append(f"{name} {format_duration(answer.expected.ttft_s)} in {steps:,} step{'s' if steps != 1 else ''}")
         if answer.expected.tpot_s is not None:
             parts.append(f"step {format_duration(answer.expected.step_s)}")
             parts.append(f"mean TPOT {format_duration(answer.expected.tpot_s)}")
@@ -97,6 +101,40 @@ def summary(report: Report) -> str:
     parts += [_many(counts["error"], "error"), _many(counts["warning"], "warning"), _many(counts["note"], "note")]
     parts += [f"{waived} waived"] if waived else []
     return ", ".join(parts)
+
+
+def meanings(deployments: Sequence[Deployed]) -> list[str]:
+    """Where this version's meaning of a limit alone makes a deployment fail, once each."""
+    judged = [each for each in deployments if each.answer is not None and not each.answer.holds]
+    gap = sum(1 for each in judged if _alone(each, "itl") and "itl" not in each.settings)
+    late = sum(1 for each in judged if _late(each))
+    out = []
+    if gap:
+        out.append(
+            f"{_many(gap, 'deployment')} fail{'s' if gap == 1 else ''} by the longest gap alone, which --tpot limits "
+            "too unless --itl does; --itl none judges the mean"
+        )
+    if late:
+        out.append(
+            f"{_many(late, 'deployment')} fail{'s' if late == 1 else ''} by the 95th percentile of TTFT, not its mean; "
+            "--percentile mean judges that"
+        )
+    return out
+
+
+def _alone(each: Deployed, name: str) -> bool:
+    """Whether only one limit fails."""
+    assert each.answer is not None
+    return [line.name for line in each.answer.limits if line.holds == "no"] == [name]
+
+
+def _late(each: Deployed) -> bool:
+    answer = each.answer
+    assert answer is not None
+    load, limit = answer.load, answer.slo.ttft
+    if load is None or not load.steady or limit is None or "percentile" in each.settings:
+        return False
+    return _alone(each, "ttft") and load.flow.ttft_at(None) <= limit
 
 
 def _many(count: int, what: str) -> str:

@@ -1,0 +1,72 @@
+"""The same question to solve, check, sweep and fleet: the same numbers and the same verdict."""
+
+import pytest
+
+from chunkcalc import check, fleet, solve, sweep
+
+LIMITS = {"prompt": 4000, "output": 300, "ttft": 1.0, "tpot": 0.04}
+PLAIN = {"model": "llama-3.1-8b", "gpu": "h100-sxm", **LIMITS}
+FLAGS = {
+    "vllm": "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 256 --max-num-batched-tokens {}",
+    "sglang": "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --max-running-requests 256 "
+    "--chunked-prefill-size {}",
+}
+
+
+def checked(tmp_path, engine, budget, **load):
+    path = tmp_path / "start.sh"
+    path.write_text(FLAGS[engine].format(budget) + "\n")
+    (each,) = check(path, gpu="h100-sxm", **LIMITS, **load).deployments
+    return each.answer
+
+
+@pytest.mark.parametrize("engine", FLAGS)
+@pytest.mark.parametrize("budget", [512, 2048, 8192])
+@pytest.mark.parametrize(
+    "more", [{}, {"itl": "none"}, {"prefix_hit": 0.5}, {"prefix_hit": 0.5, "prefix_shared": False}]
+)
+def test_a_batch_in_a_file(tmp_path, engine, budget, more):
+    for batch in (1, 24, 100):
+        asked = solve(**PLAIN, engine=engine, budget=budget, batch=batch, **more)
+        found = checked(tmp_path, engine, budget, concurrency=batch, **more)
+        # A launch script says how far graphs are captured; the question takes the engine's default for its batch.
+        assert found.case.deployment.engine.composition == asked.case.deployment.engine.composition
+        assert found.expected.ttft_s == pytest.approx(asked.expected.ttft_s, rel=1e-9)
+        assert found.expected.tpot_s == pytest.approx(asked.expected.tpot_s, rel=1e-9)
+        assert found.expected.itl_s == pytest.approx(asked.expected.itl_s, rel=1e-9)
+        assert (found.verdict, found.chunk, found.limits) == (asked.verdict, asked.chunk, asked.limits)
+
+
+@pytest.mark.parametrize("engine", FLAGS)
+@pytest.mark.parametrize("rate", [0.5, 2.0, 5.0, 30.0])
+@pytest.mark.parametrize("more", [{}, {"percentile": "mean", "itl": "none"}])
+def test_a_rate_in_a_file(tmp_path, engine, rate, more):
+    for budget in (512, 4096):
+        asked = solve(**PLAIN, engine=engine, budget=budget, rate=rate, **more)
+        found = checked(tmp_path, engine, budget, rate=rate, **more)
+        assert (found.verdict, found.chunk, found.window) == (asked.verdict, asked.chunk, asked.window)
+        assert (found.limits, found.reasons) == (asked.limits, asked.reasons)
+
+
+@pytest.mark.parametrize("engine", FLAGS)
+def test_a_sweep_has_the_numbers_of_each_batch(engine):
+    points = sweep(**PLAIN, engine=engine, batch=[1, 24, 100], chunk=[512, 2048, 8192])
+    for index, (chunk, batch) in enumerate(zip(points["chunk"], points["batch"], strict=True)):
+        one = solve(**PLAIN, engine=engine, batch=int(batch), chunk=int(chunk))
+        for name in ("step_s", "ttft_s", "tpot_s", "itl_s"):
+            assert points[name][index] == pytest.approx(getattr(one.expected, name), rel=1e-9), name
+        assert (points["state"][index] == "ok") == one.holds
+
+
+@pytest.mark.parametrize("engine", FLAGS)
+@pytest.mark.parametrize("rate", [0.5, 2.0, 4.0])
+def test_a_fleet_of_one_replica(engine, rate):
+    """Where one replica carries the rate, its shape is what solve says of that rate at that budget."""
+    shapes = fleet(**PLAIN, engine=engine, rate=rate, itl="none").to_dict()["shapes"]
+    lone = [each for each in shapes if each["kind"] == "colocated" and each["replicas"] == 1 and each["pp"] == 1]
+    assert lone
+    for each in lone:
+        one = solve(**PLAIN, engine=engine, rate=rate, itl="none", budget=each["budget"], tp=each["tp"])
+        assert (each["chunk"], each["batch"], each["status"]) == (one.chunk, one.workload.batch, one.verdict)
+        assert each["ttft_s"] == pytest.approx(one.expected.ttft_s, rel=1e-9)
+        assert each["tpot_s"] == pytest.approx(one.expected.tpot_s, rel=1e-9)
