@@ -1,6 +1,6 @@
 """Every promise of an answer, held on thousands of random questions.
 
-    python benchmarks/contract.py [--count 2000] [--traffic 300] [--seed 1]
+    python benchmarks/contract.py [--count 2000] [--traffic 300] [--fleets 100] [--seed 1]
 
 The tests hold the same on a seeded sample (tests/test_contract.py).
 """
@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.contract import BATCH_CHECKS, TRAFFIC_CHECKS, floors, questions
+from tests.contract import BATCH_CHECKS, TRAFFIC_CHECKS, cheaper, fleets, floors, questions
 
 
 def main() -> int:
@@ -21,6 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--traffic", type=int, default=300)
+    parser.add_argument("--fleets", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     broken: Counter[str] = Counter()
@@ -33,6 +34,10 @@ def main() -> int:
             for name, text in said:
                 broken[name] += 1
                 print(f"{name}: {text}\n    {question}", flush=True)
+    for question, sized in fleets(options.seed, options.fleets):
+        for text in cheaper(question, sized):
+            broken["cheaper"] += 1
+            print(f"cheaper: {text}\n    {question}", flush=True)
     print(dict(verdicts))
     print("broken:", dict(broken) or "nothing")
     return bool(broken)

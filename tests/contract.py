@@ -7,7 +7,9 @@ import random
 from dataclasses import replace
 
 from chunkcalc.answer.batches import with_batch
-from chunkcalc.answer.judged import outlook
+from chunkcalc.answer.demand import Demand
+from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, outlook
+from chunkcalc.answer.pools import DecodeUnit, PrefillUnit
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.recommendation import ENOUGH, best_pace, recommend
 from chunkcalc.answer.resolve import resolve
@@ -15,8 +17,11 @@ from chunkcalc.answer.solve import answer
 from chunkcalc.answer.verdict import FAILS, status
 from chunkcalc.answer.window import keeps
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.sizing.fleet import fleet
+from chunkcalc.sizing.shapes import every_unit
 
 ORDER = {"feasible": 0, "marginal": 1, "retune": 2, "overloaded": 3, "disaggregate": 3, "scale_up": 4, "impossible": 5}
+SMALL = 24  # GPUs of a fleet that is tried by hand
 ROUND = 1e-9  # relative: what two ways to the same sum may differ by
 MODELS = (
     "llama-3.1-8b",
@@ -199,7 +204,8 @@ def under_traffic(question: Question, found) -> list[str]:
     ends = found.window
     if (ends.chunk_min is not None) != (found.holds or found.verdict == "retune"):
         out.append(f"{found.verdict} with window {ends.chunk_min} to {ends.chunk_max}")
-    if found.holds and not ends.chunk_min <= found.chunk <= ends.chunk_max:
+    beyond = ends.binding_max == "largest chunk of use"
+    if found.holds and not ends.chunk_min <= found.chunk <= (math.inf if beyond else ends.chunk_max):
         out.append(f"{found.verdict} at {found.chunk} outside the window {ends.chunk_min} to {ends.chunk_max}")
     prompts_first = found.case.deployment.engine.composition == "prefill_first"  # where mixing may carry it
     if found.verdict == "overloaded" and not question.budget and not load.highest and not prompts_first:
@@ -211,6 +217,57 @@ def under_traffic(question: Question, found) -> list[str]:
     return out
 
 
+def fleets(seed: int, count: int):
+    """Questions of fleets that some shape carries, with their answers."""
+    draw = random.Random(seed)
+    found = 0
+    while found < count:
+        question = Question(
+            model=draw.choice(("llama-3.1-8b", "qwen3-32b", "gpt-oss-120b")),
+            gpu=draw.choice(("h100-sxm", "l40s", "b200")),
+            engine=draw.choice(("vllm", "vllm", "sglang", "trtllm")), rate=10 ** draw.uniform(-0.5, 1.3),
+            prompt=round(10 ** draw.uniform(2, 4.2)), output=round(10 ** draw.uniform(0.5, 3)),
+            ttft=10 ** draw.uniform(-0.7, 0.7), tpot=10 ** draw.uniform(-2, -1), itl=draw.choice((None, math.inf)),
+            prefix_hit=draw.choice((0.0, 0.5)),
+        )  # fmt: skip
+        try:
+            sized = fleet(question)
+        except ChunkcalcError:
+            continue
+        if sized.chosen is not None and 1 < sized.chosen.gpus <= SMALL:
+            found += 1
+            yield question, sized
+
+
+def cheaper(question: Question, sized) -> list[str]:
+    """Certain shapes with fewer GPUs than the chosen one, by trying every number of units, and budgets in even ratios.
+
+    A chosen shape that is not certain says that no certain one was found at all, up to some more GPUs.
+    """
+    units = list(every_unit(question, None, []))
+    most = sized.chosen.gpus if sized.chosen.status == "feasible" else 2 * sized.chosen.gpus + 1
+    longest, out = max(LARGEST_DEFAULT_BUDGET, question.prompt), []
+    for unit in units:
+        for replicas in range(1, math.ceil(most / unit.gpus)):
+            demand = Demand(replace(unit.case, question=replace(question, rate=question.rate / replicas)), unit.timer)
+            budgets = {demand.step * max(1, round(1.1**n)) for n in range(80)}
+            settled = (demand.at(budget) for budget in budgets if budget <= longest)
+            if any(each is not None and each.status == "feasible" for each in settled):
+                out.append(f"{replicas} x {unit.degrees} is certain, and {sized.chosen} was chosen")
+    views = [outlook(unit.case.deployment, unit.case.workload, unit.case.slo, unit.timer) for unit in units]
+    for first, view in zip(units, views, strict=True):
+        prefill = PrefillUnit(view, first.demand.arrivals)
+        for second, other in zip(units, views, strict=True):
+            carried = DecodeUnit(other).highest(margin=True)
+            for x in range(1, most // first.gpus + 1):
+                for y in range(1, math.ceil((most - x * first.gpus) / second.gpus)):
+                    if prefill.keeps(question.rate / x, margin=True) and y * carried >= question.rate:
+                        out.append(
+                            f"{x} : {y} units of {first.degrees} and {second.degrees}, {sized.chosen} was chosen"
+                        )
+    return out
+
+
 BATCH_CHECKS = (implications, chunk_rule, harmless_limit, looser, more_load)
 TRAFFIC_CHECKS = (under_traffic, looser, more_load)
-__all__ = ["BATCH_CHECKS", "FAILS", "TRAFFIC_CHECKS", "floors", "questions"]
+__all__ = ["BATCH_CHECKS", "FAILS", "TRAFFIC_CHECKS", "cheaper", "fleets", "floors", "questions"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract import BATCH_CHECKS, TRAFFIC_CHECKS, floors, questions
+from tests.contract import BATCH_CHECKS, TRAFFIC_CHECKS, cheaper, fleets, floors, questions
 
 
 @pytest.mark.parametrize(("traffic", "count", "checks"), [(False, 60, BATCH_CHECKS), (True, 8, TRAFFIC_CHECKS)])
@@ -11,3 +11,8 @@ def test_every_promise_holds(traffic, count, checks):
         assert floors(found) == [], question
         for check in checks:
             assert check(question, found) == [], (check.__name__, question)
+
+
+def test_the_cheapest_certain_fleet_is_chosen():
+    for question, sized in fleets(3, 6):
+        assert cheaper(question, sized) == []

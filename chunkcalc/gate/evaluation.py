@@ -161,7 +161,9 @@ class Evaluation(Known):
             return None
         from chunkcalc.answer.demand import settle  # noqa: PLC0415 - most files state no rate
 
-        return settle(replace(self.case, question=replace(self.case.question, budget=self.reading.chunk)), self.timer)
+        case = replace(self.case, question=replace(self.case.question, budget=self.reading.chunk))
+        view, verdict, load = settle(case, self.timer)
+        return view, verdict, replace(load, flow=load.flow.tabulated())  # reports may come from other processes
 
     @property
     def loaded(self) -> Outlook:

@@ -19,6 +19,7 @@ from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.queueing import FULL, chance_to_wait, closed_loop, mean_wait, wait_quantile
 from chunkcalc.traffic.rank import SHARING, Rank, State
 
+QUANTILES = 1000  # of a table; a tail has no end, so the table ends before 1
 NOTHING = 1e-9  # a wait that need not be told [s]
 ROUNDS = 300  # of the fixed point of a batch
 CLOSE = 1e-3  # relative, at which it is reached
@@ -28,6 +29,19 @@ ENDLESS = 8192.0  # decoding requests of a rank beyond which there is no steady 
 # beyond every batch: the growth of a step with the batch, relative to both, and the prefill's utilisation.
 STEEPEST = BUSIEST = 0.9
 CALMING = 5  # times that the batch has gone to and fro after which it moves half as far
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """A distribution by its values at even shares, which other processes can be sent."""
+
+    values: tuple[float, ...]
+
+    def __call__(self, q: float) -> float:
+        """The value at a share, between its neighbours."""
+        place = q * QUANTILES
+        low = min(int(place), len(self.values) - 2)
+        return self.values[low] + (place - low) * (self.values[low + 1] - self.values[low])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +73,10 @@ class Flow:
     prompt_share: float
     spread: Callable[[float], float]
     held: float = 0.0
+
+    def tabulated(self) -> Flow:
+        """The same with its distribution as a table."""
+        return replace(self, spread=Quantiles(tuple(self.spread(n / QUANTILES) for n in range(QUANTILES))))
 
     def ttft_at(self, percentile: float | None) -> float:
         """The time to first token: its mean, or a percentile.
