@@ -41,8 +41,8 @@ def check(
     Parameters
     ----------
     paths : files, folders or globs
-    ttft, tpot, itl, tpot_basis, prompt, prompt_p95, output, concurrency, rate, percentile, prefix_hit, prefix_shared,
-    max_utilisation : limits and load per replica, over what the files state
+    ttft, tpot, itl, tpot_basis, percentile, max_utilisation : limits, over what the files state
+    prompt, prompt_p95, output, concurrency, rate, prefix_hit, prefix_shared : load per replica, as well
     gpu, model, engine_version : facts, over what the files state
     config : a chunkcalc.toml for all; None for the nearest upwards
     waivers : whether waivers count
