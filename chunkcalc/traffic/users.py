@@ -95,9 +95,11 @@ def stepped(traffic: Traffic, users: int) -> Flow:
 
 def _drawn(workload: Workload, C: float, users: int) -> list[Request]:
     """Requests with prompts as unequal as they are asked for, and answers a little."""
-    count = max(LEAST, min(8 * users, ENOUGH), ROUNDS * users) + (WARM + TAIL) * users
+    lone = users == 1 and not C  # who sees the same each time
+    count = (1 if lone else max(LEAST, min(8 * users, ENOUGH), ROUNDS * users)) + (WARM + TAIL) * users
     draws = Random(SEED)
-    answers = [draw(draws, workload.output, UNEQUAL if workload.output > 2 else 0.0) for _ in range(count)]
+    unequal = 0.0 if lone or workload.output <= 2 else UNEQUAL
+    answers = [draw(draws, workload.output, unequal) for _ in range(count)]
     return [Request(0.0, draw(draws, workload.prompt, C), max(1, answer)) for answer in answers]
 
 
