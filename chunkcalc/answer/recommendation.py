@@ -31,23 +31,25 @@ class Recommended(NamedTuple):
     keeps: bool
 
 
-@partial(remembered, most=4)  # a deployment is judged as written, and again for what would be better
 def recommend(view: Outlook) -> Recommended:
-    """The chunk to set, on aligned budgets where some do."""
-    grids, certain = _grids(view), every_limit(view, margin=True)
-    if last(certain, 1, view.longest_chunk) is not None:
-        for grid in grids:
-            chosen = _smallest_fast(view, certain, grid)
-            if chosen is not None:
-                return Recommended(chosen, True)
-    for limits in (every_limit(view), []):
-        if limits and last(limits, 1, view.longest_chunk) is None:
-            continue
-        for grid in grids:
-            chosen = _closest(view, limits, grid)
-            if chosen is not None:
-                return Recommended(chosen, bool(limits))
-    return Recommended(view.aligned.start, False)
+    """The chunk to set, on aligned budgets where some do; the closest where none keeps every limit."""
+    chosen = keeping(view)
+    if chosen is not None:
+        return Recommended(chosen, True)
+    closest = (_closest(view, [], grid) for grid in _grids(view))
+    return Recommended(next((found for found in closest if found is not None), view.aligned.start), False)
+
+
+@partial(remembered, most=4)  # a deployment is judged as written, and again for what would be better
+def keeping(view: Outlook) -> int | None:
+    """The chunk to set of those that keep every limit, for sure where some do; None where none does [token]."""
+    for limits, choose in ((every_limit(view, margin=True), _smallest_fast), (every_limit(view), _closest)):
+        if last(limits, 1, view.longest_chunk) is not None:
+            chosen = (choose(view, limits, grid) for grid in _grids(view))
+            found = next((each for each in chosen if each is not None), None)
+            if found is not None:
+                return found
+    return None
 
 
 def safest(view: Outlook) -> int | None:

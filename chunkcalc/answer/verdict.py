@@ -16,7 +16,7 @@ from chunkcalc.answer.disaggregation import Disaggregation, disaggregate, outloo
 from chunkcalc.answer.judged import Outlook
 from chunkcalc.answer.pools import Arrivals
 from chunkcalc.answer.reach import reached
-from chunkcalc.answer.recommendation import recommend
+from chunkcalc.answer.recommendation import keeping, recommend
 from chunkcalc.answer.records import (
     DISAGGREGATE,
     FEASIBLE,
@@ -110,11 +110,11 @@ def judge(view: Outlook, given: int | None, arrivals: Arrivals = Arrivals()) -> 
         return Verdict(name=found, chunk=chunk, reasons=(_margin(view, chunk),))
     failing = tuple(broken(view, chunk))
     near = may_hold(view, chunk)
-    best = recommend(view)
-    if given and best.keeps:
+    best = keeping(view) if given else None
+    if best is not None:
         certain = not all(limit.holds(chunk) for limit in [view.memory_rule(), *view.latency_limits(view.floor)])
-        budget = format_count(best.chunk + view.offset)
-        hint = f"budget {budget} (chunk {format_count(best.chunk)}) keeps every limit"
+        budget = format_count(best + view.offset)
+        hint = f"budget {budget} (chunk {format_count(best)}) keeps every limit"
         return Verdict(name=RETUNE, chunk=chunk, certain=certain, may_hold=near, reasons=(*failing, hint))
     setting = other_setting(view)
     if setting is not None:
@@ -144,9 +144,9 @@ def other_setting(view: Outlook) -> Setting | None:
     found = []
     for words, changes, engine in compositions(view.deployment.engine, view.workload.draft_tokens):
         changed = outlook_for(view, engine=engine)
-        best = recommend(changed)
-        if best.keeps:
-            found.append(Setting(words, changes, status(changed, best.chunk)))
+        best = keeping(changed)
+        if best is not None:
+            found.append(Setting(words, changes, status(changed, best)))
     return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
 
 

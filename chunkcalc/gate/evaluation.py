@@ -12,7 +12,7 @@ from chunkcalc.answer.assembly import assemble
 from chunkcalc.answer.batches import largest_batch
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
-from chunkcalc.answer.recommendation import recommend
+from chunkcalc.answer.recommendation import keeping, recommend
 from chunkcalc.answer.records import Answer
 from chunkcalc.answer.records import Load as Traffic
 from chunkcalc.answer.resolve import Case, resolve
@@ -23,6 +23,7 @@ from chunkcalc.engines.dialects import dialect, prototype
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.gate.known import Known
+from chunkcalc.time.search import last
 from chunkcalc.time.step import StepTimer, timer_for
 
 ASSUMED_OUTPUT = 512
@@ -222,8 +223,10 @@ class Evaluation(Known):
             return None
         view = self.view(self.load.batch) if self.load.batch and self.rate is None else None
         if view is not None:
-            best = recommend(view)
-            if any(reached < 1 for reached in view.ratios(best.chunk).values()):
+            if last(view.latency_limits(view.expected), 1, view.longest_chunk) is None:
+                return None
+            best = keeping(view) or recommend(view).chunk
+            if any(reached < 1 for reached in view.ratios(best).values()):
                 return None
         try:
             asked = self.question(batch=self.load.batch or None)
