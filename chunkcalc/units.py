@@ -224,6 +224,18 @@ def format_count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def format_at_most(value: float) -> str:
+    """Three digits of what something carries, rounded down: 1.998 is not 2.
+
+    >>> format_at_most(1.998), format_at_most(12), format_at_most(0.5061)
+    ('1.99', '12', '0.506')
+    """
+    if value <= 0:
+        return "0"
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.floor(value / step + 1e-9) * step:.3g}"
+
+
 def format_si(value: float, unit: str) -> str:
     """Three significant digits with a power-of-1000 prefix.
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import re
 import subprocess
 import xml.etree.ElementTree as ET
@@ -111,7 +112,9 @@ def test_the_batch_is_the_least_of_load_limit_and_memory():
 def test_a_rate_gives_the_batch_by_little_s_law():
     load = {**{key: value for key, value in LOAD.items() if key != "concurrency"}, "rate": "4"}
     each = check_text(SERVE + "--max-num-batched-tokens 1024\n", **load).deployments[0]
-    assert each.batch == pytest.approx(4 * 499 * each.answer.expected.tpot_s, abs=1.5)
+    assert each.batch == math.ceil(each.answer.load.flow.batch)
+    # A request meets more others than there are on average, by which its time per token is a little longer.
+    assert each.batch == pytest.approx(4 * 499 * each.answer.expected.tpot_s, rel=0.05)
 
 
 RISING = {

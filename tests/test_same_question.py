@@ -3,7 +3,9 @@
 import pytest
 
 from chunkcalc import check, fleet, solve, sweep
+from tests.test_python import ROOT
 
+MANIFESTS = ROOT / "tests" / "manifests"
 LIMITS = {"prompt": 4000, "output": 300, "ttft": 1.0, "tpot": 0.04}
 PLAIN = {"model": "llama-3.1-8b", "gpu": "h100-sxm", **LIMITS}
 FLAGS = {
@@ -70,3 +72,30 @@ def test_a_fleet_of_one_replica(engine, rate):
         assert (each["chunk"], each["batch"], each["status"]) == (one.chunk, one.workload.batch, one.verdict)
         assert each["ttft_s"] == pytest.approx(one.expected.ttft_s, rel=1e-9)
         assert each["tpot_s"] == pytest.approx(one.expected.tpot_s, rel=1e-9)
+
+
+def test_every_file_with_a_rate_is_judged():
+    """No file is lost to an internal error, which would leave the gate open."""
+    for rate in (0.2, 1.5, 6.0):
+        report = check(MANIFESTS, prompt=3000, output=200, rate=rate, ttft=1.0, tpot=0.04)
+        assert report.deployments
+        assert not [each for each in report.deployments if "internal error" in " ".join(each.missing)]
+
+
+def test_a_limit_of_requests_counts_under_a_rate_and_a_batch(tmp_path):
+    path = tmp_path / "start.sh"
+    path.write_text(FLAGS["vllm"].format(512).replace("256", "8") + "\n")
+    rate = check(path, gpu="h100-sxm", **LIMITS, rate=3.0)
+    assert not rate.passes
+    assert rate.deployments[0].answer.verdict != "feasible"
+    crowd = check(path, gpu="h100-sxm", **LIMITS, concurrency=64)
+    assert not crowd.passes
+
+
+def test_a_batch_without_a_steady_state_is_told(tmp_path):
+    """Latency limits hold, and prompts pile up: a finding all the same."""
+    path = tmp_path / "start.sh"
+    path.write_text(FLAGS["vllm"].format(512) + "\n")
+    report = check(path, gpu="h100-sxm", **LIMITS, itl="none", concurrency=64)
+    assert report.deployments[0].answer.verdict == "retune"
+    assert any("of the capacity" in each.message for each in report.findings if each.level != "note")

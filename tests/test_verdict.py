@@ -7,7 +7,7 @@ import pytest
 
 from chunkcalc import solve
 from chunkcalc.answer.batches import largest_batch, most_within, with_batch
-from chunkcalc.answer.disaggregation import disaggregate, prefill_certificate
+from chunkcalc.answer.disaggregation import disaggregate, outlook_for, prefill_certificate
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals, DecodeUnit, PrefillUnit, transfer_time
 from chunkcalc.answer.question import Question
@@ -15,7 +15,7 @@ from chunkcalc.answer.reach import reached
 from chunkcalc.answer.recommendation import aligned_best, best_pace
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.answer.solve import answer
-from chunkcalc.answer.verdict import status
+from chunkcalc.answer.verdict import compositions, status
 from chunkcalc.answer.window import keeps
 from chunkcalc.catalog.lookup import gpus
 from chunkcalc.report import json as json_report
@@ -53,10 +53,10 @@ CASES = {
         {**LARGE, "tp": 4, "prompt": 8000, "output": 500, "batch": 16, "ttft": 0.8, "tpot": 0.03},
         "disaggregate", False,
     ),
-    "disaggregate, certain": (
+    "disaggregate, prompts first": (
         {**LARGE, "tp": 8, "prompt": 16000, "output": 200, "batch": 8, "ttft": 1.8, "tpot": 0.02, "itl": 0.05,
          "engine": "sglang"},
-        "disaggregate", True,
+        "disaggregate", False,  # with a decode step after every prompt step the floor has room
     ),
     "scale up, decodes, certain": (
         {**LARGE, "tp": 4, "prompt": 8000, "batch": 8, "ttft": 1.0, "tpot": 0.01}, "scale_up", True,

@@ -38,7 +38,7 @@ from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.lengths import variation
 from chunkcalc.traffic.queueing import wait_error, waited_error
 from chunkcalc.traffic.users import stepped
-from chunkcalc.units import format_count, format_duration
+from chunkcalc.units import format_at_most, format_count, format_duration
 
 STEPPED = 2  # budgets at which the most users are stepped
 FAR, SPARSE = 0.8, 3  # of a limit over its prediction: below, a setting does not come near; of budgets looked at for it
@@ -82,8 +82,8 @@ class Settled:
 class Demand:
     """The traffic of a question."""
 
-    def __init__(self, case: Case, timer: StepTimer, *, thorough: bool = True) -> None:
-        self.thorough = thorough
+    def __init__(self, case: Case, timer: StepTimer, *, thorough: bool = True, places: int | None = None) -> None:
+        self.thorough, self.places = thorough, places
         self.case, self.timer, question = case, timer, case.question
         self.rate, self.users, self.percentile = question.rate, question.concurrency, case.percentile
         self.asked = float(question.rate or question.concurrency or 0)
@@ -96,7 +96,10 @@ class Demand:
         self._traffic, self._settled, self._highest = cache(self._at_budget), cache(self._settle), cache(self._find)
 
     def _at_budget(self, budget: int) -> Traffic:
-        return Traffic(self.case.deployment, self.case.workload, budget, self.timer, self.C)
+        found = Traffic(self.case.deployment, self.case.workload, budget, self.timer, self.C)
+        if self.places is not None and self.places < found.most:
+            return Traffic(self.case.deployment, self.case.workload, budget, self.timer, self.C, most=self.places)
+        return found
 
     def at(self, budget: int, load: float | None = None) -> Settled | None:
         """A budget under the question's load, or another; None where there is no steady state.
@@ -151,7 +154,7 @@ class Demand:
             return self._best_of_users(found, tried)
         step = self.step if found.status == FEASIBLE else FINE_ALIGNMENT
         near = (found.budget + count * step for count in range(-NEAR, NEAR + 1))
-        return self._best(map(self.at, sorted({*tried, *(budget for budget in near if budget > 0)})))
+        return self._best(map(self.at, sorted({*tried, *(budget for budget in near if 0 < budget <= tried[-1])})))
 
     def _best_of_users(self, liked: Settled, tried: list[int]) -> Settled | None:
         """The budget that the quick look likes, stepped; its neighbours too where that fails, but not by far."""
@@ -187,7 +190,8 @@ class Demand:
         """Aligned budgets to try, in even ratios, up to a whole prompt and beyond every default."""
         longest = max(LARGEST_DEFAULT_BUDGET, self.case.workload.prompt)
         count = math.ceil(math.log(longest / self.step) / math.log(RATIO)) + 1
-        return sorted({self.step * max(1, round(RATIO**n)) for n in range(count)})
+        most = max(1, longest // self.step)
+        return sorted({self.step * min(most, max(1, round(RATIO**n))) for n in range(count)})
 
     def given(self) -> int | None:
         """The budget to judge; None to look for one. A given chunk leaves room for the decodes beside it."""
@@ -281,7 +285,7 @@ class Demand:
                 out.append(f"at {self.asked:g}{unit}, {waiting}: the queue decides, not the chunk")
             out += broken(view, chunk)
         how = f"budget {format_count(most.budget)}" + (f", {words}" if words else "")
-        best = f"within the limits one replica carries {highest:.3g}{unit} ({how})"
+        best = f"within the limits one replica carries {format_at_most(highest)}{unit} ({how})"
         return (f"{best}: {max(2, math.ceil(self.asked / highest))} carry this", *out)
 
     @property
@@ -304,12 +308,18 @@ class Demand:
         """
         view, gpus = most.view, self.case.deployment.parallelism.gpus
         rate = 0.0 if not together else together if self.users is None else most.flow.rate
-        if pools is not None and pools.rate / pools.gpus > rate / gpus:
+        if pools is not None and pools.rate / pools.gpus > rate / gpus and self._fewer_apart(pools, rate):
             least = (apart(pools, rate / gpus, f"{together:.3g} {self.unit}" if together else ""), *reasons)
             return Verdict(name=DISAGGREGATE, chunk=shown.chunk, pools=pools, reasons=least)
         if together:
             return Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)
         return beyond(view, shown.chunk, (*reasons, *broken(view, most.chunk)), may=False)
+
+    def _fewer_apart(self, pools: Disaggregation, rate: float) -> bool:
+        """Whether the asked rate itself takes fewer GPUs apart than replicas that each carry a rate."""
+        if self.rate is None or not rate:
+            return True
+        return pools.gpus < math.ceil(self.rate / rate) * self.case.deployment.parallelism.gpus
 
     @property
     def unit(self) -> str:
@@ -348,9 +358,15 @@ class Demand:
         return None if self.users is not None else self._traffic(budget).limit()
 
 
-def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
-    """The view, the verdict and the load of a question with a rate or users."""
-    demand = Demand(case, timer)
+def settle(case: Case, timer: StepTimer, places: int | None = None) -> tuple[Outlook, Verdict, Load]:
+    """The view, the verdict and the load of a question with a rate or users.
+
+    Parameters
+    ----------
+    case, timer : the deployment, and its timer
+    places : requests that a rank runs at once; None for as many as its memory holds
+    """
+    demand = Demand(case, timer, places=places)
     given = demand.given()
     settled = demand.best() if given is None else demand.at(given)
     if settled is not None and settled.keeps:
@@ -361,7 +377,7 @@ def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
     if best is not None and best.keeps:
         hint = f"budget {format_count(best.budget)} keeps every limit under this load"
     elif given is not None:
-        for words, other in _recomposed(case):
+        for words, other in _recomposed(case, places):
             found = other.best()
             if found is not None and found.keeps:
                 best, hint = found, f"{words} at budget {format_count(found.budget)} keeps every limit under this load"
@@ -375,24 +391,24 @@ def settle(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load]:
     most = own = demand.fullest()
     carried = 0.0
     reasons: tuple[str, ...] = ("a lone request already misses the limits",)
-    for words, other in [("", demand), *_recomposed(case)]:
+    for words, other in [("", demand), *_recomposed(case, places)]:
         fullest = own if other is demand else other.fullest()
         load = other.highest(fullest.budget) if fullest.keeps else 0.0
         if load > carried:
             most, carried, reasons = fullest, load, other.reasons(settled, fullest, words)
-    pools = disaggregate(own.view, demand.arrivals)
+    pools = disaggregate(own.view, demand.arrivals, case.question.rate)
     shown = settled or (own if given is None else demand.fullest(given))
     verdict = demand.failing(shown, most, pools, carried, reasons)
     return demand.answer(shown, replace(verdict, may_hold=near), steady=settled is not None)
 
 
-def _recomposed(case: Case) -> list[tuple[str, Demand]]:
+def _recomposed(case: Case, places: int | None) -> list[tuple[str, Demand]]:
     """The same traffic on other compositions of the steps, in words each."""
     out = []
     for words, _, engine in compositions(case.deployment.engine, case.workload.draft_tokens):
         deployment = replace(case.deployment, engine=engine)
         timer = timer_for(deployment, case.workload.draft_tokens)
-        out.append((words, Demand(replace(case, deployment=deployment), timer)))
+        out.append((words, Demand(replace(case, deployment=deployment), timer, places=places)))
     return out
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.pools import Arrivals, DecodeUnit, PrefillUnit, alone, paired
@@ -17,6 +18,7 @@ from chunkcalc.records import Slo
 from chunkcalc.time.search import Limit, last
 from chunkcalc.time.service import Service
 
+EXACT = 1e-9  # a unit that carries its share to this is enough
 SIDE = 64  # units of a pool up to which ratios are tried
 NEAR = 0.95  # of the most that any ratio carries per unit: enough for a smaller deployment
 
@@ -25,7 +27,7 @@ NEAR = 0.95  # of the most that any ratio carries per unit: enough for a smaller
 class Disaggregation:
     """A prefill pool and a decode pool of the same kind of unit.
 
-    prefill_units, decode_units : the ratio that carries most per unit [1]
+    prefill_units, decode_units : the fewest that carry the rate; without one, the ratio that carries most per unit [1]
     gpus : GPUs of that many units [1]
     chunk : prompt tokens of a step of the prefill units [token]
     transfer_s : KV cache of a prompt over the network [s]
@@ -68,18 +70,20 @@ def prefill_certificate(view: Outlook, service: Service, slo: Slo, extra: float 
     return last([limit], 1, view.longest_chunk) is None
 
 
-def disaggregate(view: Outlook, arrivals: Arrivals) -> Disaggregation | None:
+def disaggregate(view: Outlook, arrivals: Arrivals, rate: float | None = None) -> Disaggregation | None:
     """The pools that meet both limits; None where one of the units misses its own.
 
     Parameters
     ----------
     view : the deployment of a unit, with the limits
     arrivals : how requests come
+    rate : that the pools are to carry; None for the ratio that carries most per unit [request/s]
     """
     if not view.expected.b:
         return None
     prefill = PrefillUnit(view, arrivals)
-    found = paired(prefill, DecodeUnit(view), _ratio)
+    units = _ratio if rate is None else partial(whole_units, rate)
+    found = paired(prefill, DecodeUnit(view), units, rate)
     if not found:
         return None
     chosen, gpus = found[0], view.deployment.parallelism.gpus
@@ -88,6 +92,11 @@ def disaggregate(view: Outlook, arrivals: Arrivals) -> Disaggregation | None:
         chunk=prefill.chunk, transfer_s=prefill.transfer, sure=chosen.sure, ttft_s=chosen.ttft_s,
         tpot_s=chosen.tpot_s, rate=chosen.rate,
     )  # fmt: skip
+
+
+def whole_units(rate: float, served: float, carried: float) -> tuple[int, int]:
+    """The fewest (prefill, decode) units that carry a rate, by what one of each does [request/s]."""
+    return max(1, math.ceil(rate / served - EXACT)), max(1, math.ceil(rate / carried - EXACT))
 
 
 def _ratio(served: float, carried: float) -> tuple[int, int]:

@@ -36,7 +36,7 @@ def recommend(view: Outlook) -> Recommended:
     chosen = keeping(view)
     if chosen is not None:
         return Recommended(chosen, True)
-    closest = (_closest(view, [], grid) for grid in _grids(view))
+    closest = (_closest(view, [], grid) for grid in _grids(view)[1:])  # nothing to be paid for alignment
     return Recommended(next((found for found in closest if found is not None), view.aligned.start), False)
 
 

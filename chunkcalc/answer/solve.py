@@ -37,9 +37,7 @@ def answer(
     progress : told how many changes were tried, of how many
     """
     found, verdict = _answered(question, timer, view)
-    free = not found.given and not question.mixed_chunk and not question.prefill_interval
-    if free and found.verdict != FEASIBLE:
-        # The setting is ours to choose, and so is how steps are composed.
+    if _free(question) and found.verdict != FEASIBLE:
         for words, changes, _ in compositions(found.case.deployment.engine, question.draft_tokens):
             other, judged = _answered(replace(question, **changes))
             if other.verdict == FEASIBLE or (other.holds and not found.holds):
@@ -83,9 +81,22 @@ def _answered(
     return assemble(case, view, timer, verdict, given is not None, load), verdict
 
 
+def _free(question: Question) -> bool:
+    """Whether the setting is ours to choose, and with it how steps are composed."""
+    return not (question.chunk or question.budget or question.mixed_chunk or question.prefill_interval)
+
+
 def holding_answer(question: Question) -> Answer | None:
     """The answer of a question whose limits hold; None where they do not, which takes less time to say."""
     case = resolve(question)
+    ways = compositions(case.deployment.engine, question.draft_tokens) if _free(question) else []
+    asked = (question, *(replace(question, **changes) for _, changes, _ in ways))
+    found = (_holding(resolve(each) if each is not question else case) for each in asked)
+    return next((each for each in found if each is not None), None)
+
+
+def _holding(case: Case) -> Answer | None:
+    question = case.question
     timer, load, given = timer_for(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
     if case.loaded:
         from chunkcalc.answer.demand import holding  # noqa: PLC0415 - a batch needs none of it

@@ -174,7 +174,7 @@ def compositions(engine: Engine, drafts: int) -> list[tuple[str, dict[str, Any],
 
 def _no_chunk(view: Outlook, chunk: int, failing: tuple[str, ...], near: bool, arrivals: Arrivals) -> Verdict:
     """No chunk keeps everything: is it the load, the mixing, or the hardware?"""
-    certain, batch = _empty_on_floor(view), view.workload.batch
+    certain, batch = _certain(view), view.workload.batch
     most, together, words = _most_together(view)
     pools = disaggregate(view, arrivals)
     failed = _memory_reasons(view) or ("no chunk keeps every limit", *failing)
@@ -230,7 +230,7 @@ def beyond(view: Outlook, chunk: int, reasons: tuple[str, ...], *, may: bool) ->
         )
         return Verdict(name=IMPOSSIBLE, chunk=chunk, certain=True, reasons=(reason, *reasons), most=0)
     reason = f"the floor of {best} keeps the limits for a lone request"
-    certain = _empty_on_floor(view)
+    certain = _certain(view)
     return Verdict(name=SCALE_UP, chunk=chunk, certain=certain, may_hold=may, reasons=(reason, *reasons), most=0)
 
 
@@ -257,7 +257,7 @@ def apart(pools: Disaggregation, together: float, load: str) -> str:
     together : requests that the replica finishes within the limits, per GPU [request/s]
     load : that it carries, in words; empty where a lone request fails
     """
-    units = f"{pools.prefill_units} prefill : {pools.decode_units} decode units"
+    units = f"{pools.prefill_units} prefill : {pools.decode_units} decode units, {pools.gpus} GPUs"
     against = f", {together:.3g} with {load} together" if load else ""
     return (
         f"apart they do ({units}, {pools.rate / pools.gpus:.3g} requests/s per GPU{against}): "
@@ -283,6 +283,12 @@ def certificates(view: Outlook, service: Service) -> list[str]:
 def _empty_on_floor(view: Outlook) -> bool:
     """Whether no chunk keeps memory and the latency limits even on the floor."""
     return first([view.memory_rule(), *view.latency_limits(view.floor)], 1, view.longest_chunk) is None
+
+
+def _certain(view: Outlook) -> bool:
+    """The same, however steps are composed."""
+    others = compositions(view.deployment.engine, view.workload.draft_tokens)
+    return _empty_on_floor(view) and all(_empty_on_floor(outlook_for(view, engine=each)) for _, _, each in others)
 
 
 def _memory_reasons(view: Outlook) -> tuple[str, ...]:

@@ -36,8 +36,9 @@ def _attention(letters: Letters) -> Iterator[str]:
     if "C2" in letters.correction_keys():
         found = symbolic.value("C2", letters.of("C2"))
         yield (
-            "E6 leaves out that a chunk's queries meet every key before them, and read them: with that (C2) the ridge "
-            f"is reached at {format_count(found)} tokens, not {format_count(letters.answer.textbook.chunk_star)}"
+            "E6 takes all parameters for every token, and leaves out that a chunk's queries meet every key before "
+            "them and read them: with the products that a step does and its attention (C2) the ridge is reached at "
+            f"{format_count(found)} tokens, not {format_count(letters.answer.textbook.chunk_star)}"
         )
 
 

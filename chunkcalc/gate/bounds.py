@@ -122,8 +122,16 @@ def _memory(found: Evaluation) -> Iterator[Finding]:
         value = str(math.ceil(asked / found.reading.parallelism.dp))
         yield make(found, "B05", f"{asked:,} requests at once are more than the {found.most_running:,} that the engine "
                    "runs: the others wait", found.word("max_num_seqs", "max_running_requests", "max_batch_size"),
-                   level="warning", fix=Fix(text=f"{flag} {value}", flag=flag, value=value),
+                   level="error" if _late(found) else "warning",
+                   fix=Fix(text=f"{flag} {value}", flag=flag, value=value),
                    size=asked / found.most_running)  # fmt: skip
+
+
+def _late(found: Evaluation) -> bool:
+    """Whether those beyond the engine's limit of requests wait longer than TTFT allows, even at datasheet speed."""
+    view, asked, limit = found.loaded, found.load.asked or 0, found.settings.get("ttft")
+    stay = view.workload.output * view.floor.decode_step / view.floor.accepted
+    return limit is not None and (asked / found.most_running - 1) * stay > limit
 
 
 def _room(found: Evaluation, asked: int) -> Fix:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.gate.bounds import bounds
-from chunkcalc.gate.catalogue import LEVELS
+from chunkcalc.gate.catalogue import LEVELS, UNKNOWN
 from chunkcalc.gate.comments import Comment, annotated_settings, comments, lenient
 from chunkcalc.gate.config import Config, Configs
 from chunkcalc.gate.deployed import Deployed, deployed
@@ -171,7 +171,8 @@ def _one(job: _Job, data: bytes) -> Checked:
     except Exception as error:  # the last resort, as in cli/main.py
         problem = f"internal error ({type(error).__name__}: {error!s:.80}); please report this file"
         lost = Evaluation(Process(file=name, problems=(problem,), kind="unreadable"), Settings())
-        return Checked([deployed(lost)], [], [])
+        finding = Finding(rule=UNKNOWN, kind="exact", level="error", message=problem, file=name, line=1)
+        return Checked([deployed(lost)], [finding], [])
 
 
 def check_source(source: Source, options: Options, config: Config, relative: str) -> Checked:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chunkcalc.answer.judged import Outlook
-from chunkcalc.answer.records import DISAGGREGATE, OVERLOADED, Answer
+from chunkcalc.answer.records import DISAGGREGATE, OVERLOADED, RETUNE, Answer
 from chunkcalc.answer.records import Load as Traffic
 from chunkcalc.answer.window import every_limit
 from chunkcalc.engines.dialects import INTERVAL, MIXING, dialect
@@ -74,7 +74,9 @@ def _chunk(found: Evaluation, answer: Answer, bound: bool) -> Iterator[Finding]:
             yield _wrong_chunk(found, answer, view, name, ratio, level, better)
         elif not bound:
             yield _no_chunk(found, answer, view, name, ratio, level)
-    if not missed and answer.verdict != OVERLOADED:
+    if not missed and answer.verdict == RETUNE and answer.utilisation > answer.slo.max_utilisation:
+        yield _crowded(found, answer, view)
+    elif not missed and answer.verdict != OVERLOADED:
         yield from _lost_rate(found, answer, view)
 
 
@@ -101,6 +103,19 @@ def _wrong_chunk(
         number = "W01"
     return make(found, number, text, found.word(found.budget_field), level=level, fix=setting(found, better),
                 size=1 / ratio)  # fmt: skip
+
+
+def _crowded(found: Evaluation, answer: Answer, view: Outlook) -> Finding:
+    """W02 where the latency limits hold, but fewer prompts are processed than answers finish."""
+    share, most = answer.utilisation, view.slo.max_utilisation
+    text = (
+        f"{written(found)}: {answer.chunk:,} prompt tokens a step are too few on {found.names()['gpus']} at "
+        f"{found.at}: prompts ask for {share:.2f} of the capacity for them, {most:.2f} is the most"
+    )
+    better = found.retuned
+    fix = setting(found, better) if better is not None and better.holds else Fix(text=_fewer(found, answer))
+    return make(found, "W02", text, found.word(found.budget_field), level=beyond(most / share, view.error.tpot),
+                fix=fix, size=share / most)  # fmt: skip
 
 
 def _cause(answer: Answer) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from chunkcalc.answer.question import USUAL_PERCENTILE
+from chunkcalc.answer.resolve import DEFAULT_OUTPUT
 from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.sizing.fleet import Fleet
 from chunkcalc.sizing.shapes import Shape, describe
@@ -20,7 +21,8 @@ SHOWN = 10
 def text(found: Fleet) -> str:
     """The report of `chunkcalc fleet`."""
     question, chosen = found.question, found.chosen
-    lengths = f"{format_count(question.prompt)} prompt + {format_count(question.output or 0)} output tokens"
+    output = DEFAULT_OUTPUT if question.output is None else question.output
+    lengths = f"{format_count(question.prompt)} prompt + {format_count(output)} output tokens"
     if chosen is None:
         head = f"NONE: no shape carries {found.rate:g} requests/s of {lengths} within the limits"
     else:

@@ -9,7 +9,7 @@ from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer
 from chunkcalc.answer.remedies import describe
 from chunkcalc.report.details import details
 from chunkcalc.report.lines import LABEL, WIDTH, Line, Segment, wrapped
-from chunkcalc.units import format_count, format_duration
+from chunkcalc.units import format_at_most, format_count, format_duration
 
 MOST_LINES = 24  # of the plain answer
 REASONS = 2  # that are shown there
@@ -164,7 +164,7 @@ def _load(answer: Answer) -> Iterator[Line]:
         at = f"{flow.rate:.3g} requests/s, " if users else ""
     tails = ", ".join(f"p{q} {format_duration(flow.ttft_quantile(q / 100))}" for q in (50, 90, 99))
     yield from wrapped("traffic", f"{at}{format_count(round(flow.batch))} decoding; TTFT {tails}")
-    most = f"at most {load.highest:.3g} {unit}" if load.highest else "no load is"
+    most = f"at most {format_at_most(load.highest)} {unit}" if load.highest else "no load is"
     beyond = "" if load.limit is None else f"; no steady state beyond {load.limit:.3g}"
     yield from wrapped("", f"{most} within the limits at this budget{beyond}")
 
@@ -216,9 +216,22 @@ def _remedies(answer: Answer, room: int) -> list[Line]:
     ]
     if len(every) <= room:
         rows = [row for each in every for row in each]
-        return rows if len(rows) <= room else [each[0] for each in every]
-    shown = max(1, room - 1)
-    return [*(rows[0] for rows in every[:shown]), *wrapped("", f"and {len(every) - shown} more: --verbose")]
+        if len(rows) <= room:
+            return rows
+    shown = len(every) if len(every) <= room else max(1, room - 1)
+    out = [_first_row(rows) for rows in every[:shown]]
+    return out if shown == len(every) else [*out, *wrapped("", f"and {len(every) - shown} more: --verbose")]
+
+
+def _first_row(rows: list[Line]) -> Line:
+    """The first row of a text, with a sign where there is more."""
+    if len(rows) == 1:
+        return rows[0]
+    *before, last = rows[0]
+    words = last.text.rstrip(",;:")
+    while len("".join(each.text for each in before)) + len(words) > WIDTH - 4 and " " in words:
+        words = words.rpartition(" ")[0]
+    return [*before, Segment(f"{words} ...", *last[1:])]
 
 
 def _notes(answer: Answer) -> list[Line]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 from chunkcalc.answer.demand import Demand, Settled
+from chunkcalc.answer.disaggregation import EXACT, whole_units
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.pools import DecodeUnit, PrefillUnit, paired
 from chunkcalc.answer.question import Question
@@ -21,7 +23,6 @@ from chunkcalc.time.step import timer_for
 
 COLOCATED, DISAGGREGATED = "colocated", "disaggregated"
 MOST_TIMES = 64  # the replicas that the rate asks for, up to which sure ones are looked for
-EXACT = 1e-9  # a unit that carries its share to this is enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +170,8 @@ def separated(units: Sequence[Unit], rate: float) -> list[Shape]:
     decodes = [(unit, DecodeUnit(view)) for unit, view in views]
     out: list[Shape] = []
 
-    def whole(served: float, carried: float) -> tuple[int, int]:
-        return math.ceil(rate / served - EXACT), math.ceil(rate / carried - EXACT)
-
     for (first, prefill), (second, decode) in product(prefills, decodes):
-        for pair in paired(prefill, decode, whole, rate):
+        for pair in paired(prefill, decode, partial(whole_units, rate), rate):
             gpus = pair.prefills * first.gpus + pair.decodes * second.gpus
             shape = Shape(
                 kind=DISAGGREGATED, gpu=first.case.deployment.hardware.id, tp=second.question.tp,

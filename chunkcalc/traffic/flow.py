@@ -19,7 +19,7 @@ from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.queueing import FULL, chance_to_wait, closed_loop, mean_wait, wait_quantile
 from chunkcalc.traffic.rank import SHARING, Rank, State
 
-QUANTILES = 1000  # of a table; a tail has no end, so the table ends before 1
+QUANTILES = 1000  # of a table, without its ends: a tail has none
 NOTHING = 1e-9  # a wait that need not be told [s]
 ROUNDS = 300  # of the fixed point of a batch
 CLOSE = 1e-3  # relative, at which it is reached
@@ -39,7 +39,7 @@ class Quantiles:
 
     def __call__(self, q: float) -> float:
         """The value at a share, between its neighbours."""
-        place = q * QUANTILES
+        place = max(0.0, q * QUANTILES - 1)
         low = min(int(place), len(self.values) - 2)
         return self.values[low] + (place - low) * (self.values[low + 1] - self.values[low])
 
@@ -76,7 +76,7 @@ class Flow:
 
     def tabulated(self) -> Flow:
         """The same with its distribution as a table."""
-        return replace(self, spread=Quantiles(tuple(self.spread(n / QUANTILES) for n in range(QUANTILES))))
+        return replace(self, spread=Quantiles(tuple(self.spread(n / QUANTILES) for n in range(1, QUANTILES))))
 
     def ttft_at(self, percentile: float | None) -> float:
         """The time to first token: its mean, or a percentile.

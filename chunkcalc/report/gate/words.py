@@ -105,7 +105,7 @@ def summary(report: Report) -> str:
 
 def meanings(deployments: Sequence[Deployed]) -> list[str]:
     """Where this version's meaning of a limit alone makes a deployment fail, once each."""
-    judged = [each for each in deployments if each.answer is not None and not each.answer.holds]
+    judged = [each for each in deployments if each.answer is not None and each.measured and not each.answer.holds]
     gap = sum(1 for each in judged if _alone(each, "itl") and "itl" not in each.settings)
     late = sum(1 for each in judged if _late(each))
     out = []
