@@ -207,8 +207,8 @@ def under_traffic(question: Question, found) -> list[str]:
     beyond = ends.binding_max == "largest chunk of use"
     if found.holds and not ends.chunk_min <= found.chunk <= (math.inf if beyond else ends.chunk_max):
         out.append(f"{found.verdict} at {found.chunk} outside the window {ends.chunk_min} to {ends.chunk_max}")
-    prompts_first = found.case.deployment.engine.composition == "prefill_first"  # where mixing may carry it
-    if found.verdict == "overloaded" and not question.budget and not load.highest and not prompts_first:
+    named = any(reason.startswith("within the limits one replica carries") for reason in found.reasons)
+    if found.verdict == "overloaded" and not named:
         out.append("overloaded with nothing that is carried")
     if found.verdict in ("scale_up", "impossible"):
         lone = answer(replace(question, rate=None, concurrency=None, percentile=None, batch=1), with_remedies=False)

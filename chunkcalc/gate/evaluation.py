@@ -160,9 +160,14 @@ class Evaluation(Known):
         """The traffic of a rate at the setting that is written; None without one."""
         if self.case is None or self.reading is None or self.rate is None:
             return None
+        return self._settled(self.reading.chunk)
+
+    def _settled(self, budget: int | None) -> tuple[Outlook, Verdict, Traffic]:
+        """The same at a budget of a rank, or at the best."""
+        assert self.case is not None and self.reading is not None
         from chunkcalc.answer.demand import settle  # noqa: PLC0415 - most files state no rate
 
-        case = replace(self.case, question=replace(self.case.question, budget=self.reading.chunk))
+        case = replace(self.case, question=replace(self.case.question, budget=budget))
         ranks = self.reading.parallelism.dp * self.reading.parallelism.pp
         view, verdict, load = settle(case, self.timer, max(1, self.most_running // ranks))
         return view, verdict, replace(load, flow=load.flow.tabulated())  # reports may come from other processes
@@ -230,6 +235,9 @@ class Evaluation(Known):
             if any(reached < 1 for reached in view.ratios(best).values()):
                 return None
         try:
+            if self.settled is not None:
+                loaded, verdict, load = self._settled(None)
+                return assemble(self.case, loaded, self.timer, verdict, False, load)
             asked = self.question(batch=self.load.batch or None)
             return as_composed(asked, self.timer, view)
         except ChunkcalcError:

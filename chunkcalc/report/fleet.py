@@ -38,6 +38,8 @@ def text(found: Fleet) -> str:
         rows.append(_table(found))
     if len(found.shapes) > SHOWN:
         rows.append(f"and {len(found.shapes) - SHOWN} dearer shapes: see --json")
+    for words in dict.fromkeys(shape.composition for shape in found.shapes[:SHOWN] if shape.composition):
+        rows += textwrap.wrap(f"* {words}", WIDTH, subsequent_indent="  ")
     if any(shape.prefill for shape in found.shapes[:SHOWN]):
         rows.append(f"P, D: prefill and decode units, {format_si(found.kv_link, 'B/s')} between them")
     if found.left_out:
@@ -77,7 +79,7 @@ def _table(found: Fleet) -> str:
 def _short(shape: Shape) -> str:
     own = _degrees(shape.tp, shape.pp)
     if shape.prefill is None:
-        return f"{shape.replicas}x{own}"
+        return f"{shape.replicas}x{own}{shape.composition and ' *'}"
     x, tp, pp = shape.prefill
     return f"P {x}x{_degrees(tp, pp)} + D {shape.replicas - x}x{own}"
 

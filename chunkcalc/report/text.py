@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from itertools import chain
 
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer
 from chunkcalc.answer.remedies import describe
@@ -38,9 +39,18 @@ def solve(answer: Answer, *, verbose: bool = False) -> list[Line]:
     out: list[Line] = [*_head(answer, verbose), [], *_setting(answer), [], *_limits(answer)]
     out += [*_load(answer), *_mean_alone(answer), *_textbook(answer), *_bought(answer)]
     if verbose:
-        return [*out, [], *_remedies(answer, len(answer.remedies)), *_notes(answer), [], *details(answer)]
+        return [
+            *out,
+            [],
+            *_remedies(answer, len(answer.remedies)),
+            *chain.from_iterable(_notes(answer)),
+            [],
+            *details(answer),
+        ]
     out += _remedies(answer, MOST_LINES - len(out))
-    return out + _notes(answer)[: max(0, MOST_LINES - len(out))]
+    for note in _notes(answer):
+        out += note if len(out) + len(note) <= MOST_LINES else []
+    return out
 
 
 def _head(answer: Answer, verbose: bool) -> list[Line]:
@@ -234,6 +244,7 @@ def _first_row(rows: list[Line]) -> Line:
     return [*before, Segment(f"{words} ...", *last[1:])]
 
 
-def _notes(answer: Answer) -> list[Line]:
+def _notes(answer: Answer) -> list[list[Line]]:
+    """The rows of each note."""
     notes = [*answer.warnings, *answer.case.notes]
-    return [row for index, note in enumerate(notes) for row in wrapped("" if index else "note", note)]
+    return [wrapped("" if index else "note", note) for index, note in enumerate(notes)]

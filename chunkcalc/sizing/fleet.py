@@ -73,7 +73,7 @@ def fleet(
             continue
         for done, unit in enumerate(units):
             progress(index + done / (len(units) + 1), whole)
-            shape = unit.colocated()
+            shape = unit.best()
             if shape is None:
                 left_out.append(f"{name} {unit.degrees}: a lone request already misses the limits")
             else:
@@ -130,7 +130,7 @@ def _changes(question: Question, chosen: Shape) -> Iterator[str]:
     tried += [("fp8 weights", {"weights": "fp8"}), ("fp8 KV cache", {"kv": "fp8"})]
     for words, change in tried:
         try:
-            shape = Unit(replace(asked, **change)).colocated()
+            shape = Unit(replace(asked, **change)).best()
         except ChunkcalcError:
             continue
         if shape is not None and shape.status == chosen.status and shape.gpus < chosen.gpus:

@@ -15,6 +15,7 @@ from chunkcalc.answer.pools import DecodeUnit, PrefillUnit, paired
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL
 from chunkcalc.answer.resolve import Case, resolve
+from chunkcalc.answer.verdict import compositions
 from chunkcalc.engines.capacity import capacity
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -38,6 +39,7 @@ class Shape:
     max_rate : of the whole fleet within both limits [request/s]
     ttft_s, tpot_s : what the limits judge, at the asked rate
     status : feasible, marginal
+    composition : how steps are composed where that is not as the engine does by itself, in words with its flag
     cost : per hour; None without a price
     """
 
@@ -56,6 +58,7 @@ class Shape:
     tpot_s: float
     status: str
     cost: float | None
+    composition: str = ""
 
     @property
     def order(self) -> tuple[float, float, int, float]:
@@ -75,6 +78,19 @@ class Unit:
         self.gpus = self.case.deployment.parallelism.gpus
         assert question.rate is not None
         self.rate = question.rate
+
+    def best(self) -> Shape | None:
+        """The cheapest shape of replicas, however steps are composed where the engine's own way is not sure."""
+        own = self.colocated()
+        question = self.question
+        if question.mixed_chunk or question.prefill_interval or (own is not None and own.status == FEASIBLE):
+            return own
+        found = [own]
+        for words, changes, _ in compositions(self.case.deployment.engine, question.draft_tokens):
+            other = Unit(replace(question, **changes), self.price).colocated()
+            found.append(None if other is None else replace(other, composition=words))
+        kept = [shape for shape in found if shape is not None]
+        return min(kept, key=lambda shape: (shape.status != FEASIBLE, *shape.order), default=None)
 
     def colocated(self) -> Shape | None:
         """The fewest replicas that carry the rate with the error bands to spare, else by prediction."""
