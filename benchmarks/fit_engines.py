@@ -196,11 +196,14 @@ class Fit:
         found = least_squares(errors, begin, bounds=(low[free], high[free]), loss="soft_l1", max_nfev=rounds)
         return whole(np.asarray(found.x))
 
-    def left_out(self, chosen: Array, start: Array | None = None, groups: Sequence[str] = FIRST) -> tuple[Array, Array]:
-        """TPOT and TTFT of every chosen row, predicted without its set."""
+    def left_out(
+        self, chosen: Array, start: Array | None = None, groups: Sequence[str] = FIRST, by: Array | None = None
+    ) -> tuple[Array, Array]:
+        """TPOT and TTFT of every chosen row, predicted without its set, or without all rows of the same label."""
+        labels = self.sets if by is None else by
         tpot, ttft = np.full(len(self.rows), np.nan), np.full(len(self.rows), np.nan)
-        for label in sorted(set(self.sets[chosen])):
-            out = self.sets == label
+        for label in sorted(set(labels[chosen])):
+            out = labels == label
             found = self.predict(self.fit(chosen & ~out, start, 25, groups))
             tpot[out], ttft[out] = found[0][out], found[1][out]
         return tpot, ttft

@@ -322,7 +322,7 @@ class Overheads(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Half-widths of the error that hold 80 % of measurements, as fractions [1].
+    """Half-widths of the error, as fractions: nine in ten measurements stay below predicted x (1 + band) [1].
 
     tpot, ttft : of the means
     gap : of the longest gap between two tokens, against the 99th percentile of served ones

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         link=link,
         efficiency=efficiency,
         overheads=_overheads(data["arch"], data.get("engine", {})),
-        bands=_bands(data["vendor"], data.get("bands", {})),
+        bands=_bands({data["id"], data.get("extends", "")}, data["vendor"], data.get("bands", {})),
         allreduce=reduces or _any_size(link),
         generic=frozenset(key for key in generic if key.split(".")[0] not in SHARED_FORMS)
         | (frozenset() if reduces else frozenset(("allreduce",))),
@@ -203,13 +204,20 @@ def _overheads(arch: str, own: Mapping[str, Mapping[str, float]]) -> dict[str, O
     return found
 
 
-def _bands(vendor: str, own: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, Band]]:
-    """Each engine's error bands by kind of model; wider on GPUs whose kernels were not measured."""
+def _bands(
+    names: AbstractSet[str], vendor: str, own: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> dict[str, dict[str, Band]]:
+    """Each engine's error bands by kind of model.
+
+    They are wider on GPUs where nobody measured the engine, and where the kernels were not measured either.
+    """
     generic = _generic()["bands"]
     least = Band(0.0, 0.0) if vendor == MEASURED_VENDOR else Band(**generic["other"]["any"])
     found = {}
     for name in _generic()["engine"]:
-        measured = {kind: Band(**values) for kind, values in generic[name].items()}
+        table = generic[name]
+        rows = table if names & set(table.get("measured", ())) else table.get("new", table)
+        measured = {kind: Band(**values) for kind, values in rows.items() if kind not in ("measured", "new")}
         wide = {kind: Band(*map(max, band, least)) for kind, band in measured.items()}
         found[name] = wide | {
             kind: Band(**{**wide[kind]._asdict(), **values}) for kind, values in own.get(name, {}).items()
