@@ -35,7 +35,7 @@ class Range(NamedTuple):
     half : half-width of the range that holds it in 80 % of cases
     determined : by the rows rather than by what is believed beforehand: `yes`, `partly` or `no`
     edge : at a bound of its physical range
-    moved : away from the shipped value, by a part of its spread that is worth writing down
+    moved : away from the shipped value, by a part of its spread that is worth writing down, and by the rows
     beside : the constant that it can be exchanged for, as far as the rows can tell
     """
 
@@ -135,7 +135,7 @@ def ranges(of: Sample, values: Mapping[str, float]) -> dict[str, Range]:
             value=values[name], shipped=of.start(name), half=float(EIGHTY * left * constant.spread),
             determined="yes" if left < DETERMINED else "partly" if left < PARTLY else "no",
             edge=min(values[name] - constant.low, constant.high - values[name]) < 0.01 * constant.spread,
-            moved=abs(values[name] - of.start(name)) > LEAST_MOVE * constant.spread,
+            moved=left < PARTLY and abs(values[name] - of.start(name)) > LEAST_MOVE * constant.spread,
             beside=names[other] if left >= DETERMINED and alike[index, other] < -DETERMINED else "",
         )  # fmt: skip
     return found
