@@ -359,7 +359,7 @@ class Hardware:
     it is not known.
 
     `overheads` are those of each engine on this GPU, by the engine's name; `bands` the errors of
-    predictions, by engine and kind of model.
+    predictions, by engine and kind of model; `measured` the engines of which somebody published runs on it.
 
     `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
     an answer uncalibrated. `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
@@ -386,6 +386,7 @@ class Hardware:
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
     overheads: Mapping[str, Overheads] = field(default_factory=dict)
     bands: Mapping[str, Mapping[str, Band]] = field(default_factory=dict)
+    measured: frozenset[str] = frozenset()
     allreduce: Mapping[int, Allreduce] = field(default_factory=dict)
     tile_penalty: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     generic: frozenset[str] = frozenset()

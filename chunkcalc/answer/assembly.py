@@ -191,6 +191,9 @@ def _warnings(case: Case, view: Outlook, verdict: Verdict, budget: int) -> list[
     out = []
     if view.uncalibrated:
         out.append(f"uncalibrated on {case.deployment.hardware.id}: {', '.join(view.uncalibrated)}; the band is wider")
+    engine, gpu = case.deployment.engine.name, case.deployment.hardware
+    if engine not in gpu.measured and not view.uncalibrated:
+        out.append(f"nobody published a run of {engine} on {gpu.id}: the bands are those of GPUs left out")
     if verdict.name == MARGINAL:
         out.append("marginal: the limit lies inside the error band of the prediction; measure before relying on it")
     if budget % view.alignment:

@@ -145,6 +145,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
     apart = ("memory", "link", "efficiency", "allreduce", "engine", "bands", "calibration", "extends")
     fields = {key: value for key, value in data.items() if key not in apart}
     link = Link(**{"domain": data["link"].get("gpus_per_node", 8), **data["link"]})
+    names = {data["id"], data.get("extends", "")}
     measured = _efficiencies(data.get("efficiency", {}))
     reduces = {int(n): _allreduce(value) for n, value in data.get("allreduce", {}).items()}
     generic = frozenset(_generic_efficiencies()) - frozenset(measured)
@@ -172,7 +173,9 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         link=link,
         efficiency=efficiency,
         overheads=_overheads(data["arch"], data.get("engine", {})),
-        bands=_bands({data["id"], data.get("extends", "")}, data["vendor"], data.get("bands", {})),
+        bands=_bands(names, data["vendor"], data.get("bands", {})),
+        measured=frozenset(name for name in _generic()["engine"] if names & _measured(name))
+        | set(data.get("bands", {})),
         allreduce=reduces or _any_size(link),
         generic=frozenset(key for key in generic if key.split(".")[0] not in SHARED_FORMS)
         | (frozenset() if reduces else frozenset(("allreduce",))),
@@ -216,13 +219,18 @@ def _bands(
     found = {}
     for name in _generic()["engine"]:
         table = generic[name]
-        rows = table if names & set(table.get("measured", ())) else table.get("new", table)
+        rows = table if names & _measured(name) else table.get("new", table)
         measured = {kind: Band(**values) for kind, values in rows.items() if kind not in ("measured", "new")}
         wide = {kind: Band(*map(max, band, least)) for kind, band in measured.items()}
         found[name] = wide | {
             kind: Band(**{**wide[kind]._asdict(), **values}) for kind, values in own.get(name, {}).items()
         }
     return found
+
+
+def _measured(engine: str) -> set[str]:
+    """The GPUs on which somebody measured an engine."""
+    return set(_generic()["bands"][engine].get("measured", ()))
 
 
 def _allreduce(values: Mapping[str, float]) -> Allreduce:
