@@ -53,7 +53,13 @@ def check(
     prompt: str = typer.Option(None, "--prompt", "--isl", help="Prompt tokens.", rich_help_panel=LIMITS),
     prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=LIMITS),
     output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=LIMITS),
-    concurrency: str = typer.Option(None, help="Requests at once.", rich_help_panel=LIMITS),
+    concurrency: str = typer.Option(
+        None,
+        "--concurrency",
+        "--batch",
+        help="Requests that decode at once: the batch of solve.",
+        rich_help_panel=LIMITS,
+    ),
     rate: str = typer.Option(None, help="Requests per second.", rich_help_panel=LIMITS),
     percentile: str = typer.Option(
         None,

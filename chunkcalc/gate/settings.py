@@ -12,7 +12,7 @@ from chunkcalc import units
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 
-ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "itl": "itl"}
+ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "batch": "concurrency"}
 DURATIONS = ("ttft", "tpot", "itl")
 COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
 NAMES = ("gpu", "model", "engine-version", "tpot-basis", "prefix-shared")
