@@ -70,7 +70,7 @@ def test_on_github_annotations_and_the_step_summary(tmp_path, run_cli):
 def test_json_has_the_fields_of_its_schema(tmp_path, run_cli):
     (tmp_path / "x.sh").write_text(BAD)
     found = json.loads(run_cli("check", "x.sh", "--json", folder=tmp_path).stdout)
-    assert found["schema"] == "chunkcalc.check/1"
+    assert found["schema"] == "chunkcalc.check/2"
     assert set(found) == {"schema", "deployments", "findings", "summary"}
     assert {
         "file", "document", "pointer", "line", "engine", "engine_version", "model", "model_as_written", "gpu", "gpus",

@@ -320,7 +320,7 @@ def test_markdown_has_every_equation(derived):
 
 def test_json_has_every_number(derived):
     found = json.loads(json.dumps(report.json(derived)))
-    assert found["schema"] == "chunkcalc.explain/1"
+    assert found["schema"] == "chunkcalc.explain/2"
     assert [each["key"] for each in found["equations"]] == [e.key for e in (*derived.textbook, *derived.corrected)]
     assert sum(term["step_s"] or 0.0 for term in found["terms"]) == pytest.approx(derived.answer.expected.step_s)
 

@@ -99,3 +99,14 @@ def test_a_batch_without_a_steady_state_is_told(tmp_path):
     report = check(path, gpu="h100-sxm", **LIMITS, itl="none", concurrency=64)
     assert report.deployments[0].answer.verdict == "retune"
     assert any("of the capacity" in each.message for each in report.findings if each.level != "note")
+
+
+def test_a_limit_of_requests_is_of_all_stages_together(tmp_path):
+    """As many as decode fit below the limit, so with two stages it changes nothing."""
+    asked = solve(**PLAIN, pp=2, budget=1024, rate=8.0)
+    path = tmp_path / "start.sh"
+    limit = f"--pipeline-parallel-size 2 --max-num-seqs {4 * asked.workload.batch}"
+    path.write_text(FLAGS["vllm"].format(1024).replace("--max-num-seqs 256", limit) + "\n")
+    (each,) = check(path, gpu="h100-sxm", **LIMITS, rate=8.0).deployments
+    assert each.answer.load.steady
+    assert (each.answer.verdict, each.answer.limits) == (asked.verdict, asked.limits)

@@ -122,7 +122,7 @@ def test_the_chart_is_what_it_was(snapshot):
 
 def test_every_gpu_is_a_row_or_left_out_with_its_reason():
     found = json.loads(run(*BASE, "--gpu", "all", "--chunk", "512", "--json").stdout)
-    assert found["schema"] == "chunkcalc.sweep/1"
+    assert found["schema"] == "chunkcalc.sweep/2"
     gpus = {row["gpu"] for row in found["rows"]}
     assert "h100-sxm" in gpus
     assert len(gpus) + len(found["left_out"]) == 57

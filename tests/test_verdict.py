@@ -7,7 +7,8 @@ import pytest
 
 from chunkcalc import solve
 from chunkcalc.answer.batches import largest_batch, most_within, with_batch
-from chunkcalc.answer.disaggregation import disaggregate, outlook_for, prefill_certificate
+from chunkcalc.answer.composition import recomposed
+from chunkcalc.answer.disaggregation import disaggregate, prefill_certificate
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals, DecodeUnit, PrefillUnit, transfer_time
 from chunkcalc.answer.question import Question
@@ -15,7 +16,7 @@ from chunkcalc.answer.reach import reached
 from chunkcalc.answer.recommendation import aligned_best, best_pace
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.answer.solve import answer
-from chunkcalc.answer.verdict import compositions, status
+from chunkcalc.answer.verdict import status
 from chunkcalc.answer.window import keeps
 from chunkcalc.catalog.lookup import gpus
 from chunkcalc.report import json as json_report
@@ -101,9 +102,7 @@ def test_a_certain_verdict_fails_on_the_floor_and_no_other_does(name):
     else:
         # A verdict that is not of a setting holds however steps are composed.
         none = first(limits, 1, view.longest_chunk) is None
-        ways = compositions(view.deployment.engine, view.workload.draft_tokens) if verdict != "retune" else []
-        for _, _, engine in ways:
-            other = outlook_for(view, engine=engine)
+        for _, other in recomposed(view) if verdict != "retune" else []:
             kept = [other.memory_rule(), *other.latency_limits(other.floor)]
             none = none and first(kept, 1, other.longest_chunk) is None
         assert certain == none

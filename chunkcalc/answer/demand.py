@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
+from chunkcalc.answer.composition import other_ways
 from chunkcalc.answer.disaggregation import Disaggregation, disaggregate
 from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, Outlook, outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals
@@ -24,7 +25,6 @@ from chunkcalc.answer.verdict import (
     beyond,
     broken,
     certificates,
-    compositions,
     judge,
     may_hold,
     status,
@@ -405,10 +405,10 @@ def settle(case: Case, timer: StepTimer, places: int | None = None) -> tuple[Out
 def _recomposed(case: Case, places: int | None) -> list[tuple[str, Demand]]:
     """The same traffic on other compositions of the steps, in words each."""
     out = []
-    for words, _, engine in compositions(case.deployment.engine, case.workload.draft_tokens):
-        deployment = replace(case.deployment, engine=engine)
+    for way in other_ways(case.deployment.engine, case.workload.draft_tokens):
+        deployment = replace(case.deployment, engine=way.engine)
         timer = timer_for(deployment, case.workload.draft_tokens)
-        out.append((words, Demand(replace(case, deployment=deployment), timer, places=places)))
+        out.append((way.words, Demand(replace(case, deployment=deployment), timer, places=places)))
     return out
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from chunkcalc.answer.composition import other_ways
 from chunkcalc.answer.disaggregation import Disaggregation
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer, Load, Remedy
-from chunkcalc.answer.verdict import compositions
 from chunkcalc.catalog.lookup import gpus
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.progress import Progress, silent
@@ -161,7 +161,7 @@ def _settings(found: Answer) -> Iterator[Change]:
     if found.given:
         yield Change(f"budget {{budget}} instead of {format_count(found.budget)}", kept)
     engine = found.case.deployment.engine
-    for words, changes, _ in compositions(engine, found.workload.draft_tokens):
+    for words, changes, _ in other_ways(engine, found.workload.draft_tokens):
         yield Change(f"{words}, budget {{budget}}", {**kept, **changes})
 
 

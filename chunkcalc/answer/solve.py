@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 from chunkcalc.answer.assembly import assemble
 from chunkcalc.answer.batches import largest_batch, with_batch
+from chunkcalc.answer.composition import other_ways
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals
 from chunkcalc.answer.question import Question
@@ -17,7 +19,7 @@ from chunkcalc.answer.records import (
 )
 from chunkcalc.answer.remedies import remedies
 from chunkcalc.answer.resolve import Case, chunk_of, resolve
-from chunkcalc.answer.verdict import Verdict, compositions, holds, judge
+from chunkcalc.answer.verdict import Verdict, holds, judge
 from chunkcalc.progress import Progress, silent
 from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.lengths import variation
@@ -38,10 +40,10 @@ def answer(
     """
     found, verdict = _answered(question, timer, view)
     if _free(question) and found.verdict != FEASIBLE:
-        for words, changes, _ in compositions(found.case.deployment.engine, question.draft_tokens):
-            other, judged = _answered(replace(question, **changes))
+        for way in other_ways(found.case.deployment.engine, question.draft_tokens):
+            other, judged = _answered(replace(question, **way.changes))
             if other.verdict == FEASIBLE or (other.holds and not found.holds):
-                why = f"prompts first is {'less sure' if found.holds else 'too slow'}; so this is {words}"
+                why = f"prompts first is {'less sure' if found.holds else 'too slow'}; so this is {way.words}"
                 found, verdict = replace(other, reasons=(*other.reasons, why)), judged
                 if found.verdict == FEASIBLE:
                     break
@@ -89,10 +91,9 @@ def _free(question: Question) -> bool:
 def holding_answer(question: Question) -> Answer | None:
     """The answer of a question whose limits hold; None where they do not, which takes less time to say."""
     case = resolve(question)
-    ways = compositions(case.deployment.engine, question.draft_tokens) if _free(question) else []
-    asked = (question, *(replace(question, **changes) for _, changes, _ in ways))
-    found = (_holding(resolve(each) if each is not question else case) for each in asked)
-    return next((each for each in found if each is not None), None)
+    ways = other_ways(case.deployment.engine, question.draft_tokens) if _free(question) else []
+    cases = chain([case], (resolve(replace(question, **way.changes)) for way in ways))
+    return next((found for found in map(_holding, cases) if found is not None), None)
 
 
 def _holding(case: Case) -> Answer | None:

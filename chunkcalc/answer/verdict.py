@@ -7,12 +7,11 @@ certain where the floor already fails: then no engine can do it on this hardware
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from chunkcalc.answer.batches import most_within, with_batch
-from chunkcalc.answer.disaggregation import Disaggregation, disaggregate, outlook_for, prefill_certificate
+from chunkcalc.answer.composition import recomposed
+from chunkcalc.answer.disaggregation import Disaggregation, disaggregate, prefill_certificate
 from chunkcalc.answer.judged import Outlook
 from chunkcalc.answer.pools import Arrivals
 from chunkcalc.answer.reach import reached
@@ -27,10 +26,7 @@ from chunkcalc.answer.records import (
     SCALE_UP,
 )
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
-from chunkcalc.engines.dialects import dialect
-from chunkcalc.engines.tables import table
 from chunkcalc.frozen import dataclass
-from chunkcalc.records import Engine
 from chunkcalc.time.search import first
 from chunkcalc.time.service import Service
 from chunkcalc.units import format_bytes, format_count, format_duration
@@ -58,14 +54,6 @@ class Verdict:
     pools: Disaggregation | None = None
     most: int | None = None
     best: Outlook | None = None
-
-
-class Setting(NamedTuple):
-    """Another composition of the engine's steps: in words, what it changes of a question, and the status it gives."""
-
-    words: str
-    changes: Mapping[str, Any]
-    status: str
 
 
 def status(view: Outlook, c: int) -> str:
@@ -116,9 +104,9 @@ def judge(view: Outlook, given: int | None, arrivals: Arrivals = Arrivals()) -> 
         budget = format_count(best + view.offset)
         hint = f"budget {budget} (chunk {format_count(best)}) keeps every limit"
         return Verdict(name=RETUNE, chunk=chunk, certain=certain, may_hold=near, reasons=(*failing, hint))
-    setting = other_setting(view)
-    if setting is not None:
-        hint = f"{setting.words} keeps every limit"
+    words = _other_way(view)
+    if words is not None:
+        hint = f"{words} keeps every limit"
         return Verdict(name=RETUNE, chunk=chunk, certain=_empty_on_floor(view), may_hold=near, reasons=(*failing, hint))
     return _no_chunk(view, chunk, failing, near, arrivals)
 
@@ -134,42 +122,11 @@ def holds(view: Outlook, given: int | None) -> bool:
     return status(view, given or recommend(view).chunk) != FAILS
 
 
-def other_setting(view: Outlook) -> Setting | None:
-    """What an engine that runs prompts first could set instead, if that keeps every limit.
-
-    Returns
-    -------
-    the better of mixed chunks and a decode step after every prompt step
-    """
-    found = []
-    for words, changes, engine in compositions(view.deployment.engine, view.workload.draft_tokens):
-        changed = outlook_for(view, engine=engine)
-        best = keeping(changed)
-        if best is not None:
-            found.append(Setting(words, changes, status(changed, best)))
-    return min(found, key=lambda setting: setting.status, default=None)  # feasible before marginal
-
-
-def compositions(engine: Engine, drafts: int) -> list[tuple[str, dict[str, Any], Engine]]:
-    """Other ways in which an engine could compose its steps: in words, as a question asks for them, and the engine.
-
-    Parameters
-    ----------
-    engine : as it composes them
-    drafts : speculative tokens per step [token]
-    """
-    out: list[tuple[str, dict[str, Any], Engine]] = []
-    if engine.composition != "prefill_first":
-        return out
-    words, options = dialect(engine.name), table(engine.name, engine.version).options()
-    if words.mixing and not drafts:  # most speculative algorithms switch mixing off
-        mixed = replace(engine, composition="mixed", budget_counts_decodes=True, prefill_interval=0)
-        changes = {"mixed_chunk": True, "prefill_interval": 0}
-        out.append((f"mixing decodes into the prompt chunks ({words.mixing})", changes, mixed))
-    if words.interval.lstrip("-") in options and not engine.prefill_interval:
-        spaced = replace(engine, prefill_interval=1)
-        out.append((f"a decode step after every prompt step ({words.interval} 1)", {"prefill_interval": 1}, spaced))
-    return out
+def _other_way(view: Outlook) -> str | None:
+    """How steps could be composed so that every limit holds, for sure where that can be; None where no way does."""
+    kept = [(way.words, each, keeping(each)) for way, each in recomposed(view)]
+    found = [(words, status(each, best)) for words, each, best in kept if best is not None]
+    return min(found, key=lambda each: each[1], default=(None, ""))[0]  # feasible before marginal
 
 
 def _no_chunk(view: Outlook, chunk: int, failing: tuple[str, ...], near: bool, arrivals: Arrivals) -> Verdict:
@@ -201,13 +158,9 @@ def _most_together(view: Outlook) -> tuple[int, float, str]:
     the batch, 0 where a lone request fails; the requests that it finishes, per GPU [request/s]; how, in words
     """
     batch, found = view.workload.batch, []
-    others = compositions(view.deployment.engine, view.workload.draft_tokens)
-    for words, changed in [
-        ("", view),
-        *((f", {words}", outlook_for(view, engine=engine)) for words, _, engine in others),
-    ]:
-        most = most_within(changed, margin=False, below=batch) if batch > 1 else 0
-        found.append((most, _rate_per_gpu(changed, most), words))
+    for words, each in [("", view), *((f", {way.words}", other) for way, other in recomposed(view))]:
+        most = most_within(each, margin=False, below=batch) if batch > 1 else 0
+        found.append((most, _rate_per_gpu(each, most), words))
     return max(found, key=lambda each: each[1])
 
 
@@ -287,8 +240,7 @@ def _empty_on_floor(view: Outlook) -> bool:
 
 def _certain(view: Outlook) -> bool:
     """The same, however steps are composed."""
-    others = compositions(view.deployment.engine, view.workload.draft_tokens)
-    return _empty_on_floor(view) and all(_empty_on_floor(outlook_for(view, engine=each)) for _, _, each in others)
+    return _empty_on_floor(view) and all(_empty_on_floor(each) for _, each in recomposed(view))
 
 
 def _memory_reasons(view: Outlook) -> tuple[str, ...]:

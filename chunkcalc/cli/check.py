@@ -49,7 +49,7 @@ def check(
     ttft: str = typer.Option(None, help="Limit of the time to first token, such as 2s.", rich_help_panel=LIMITS),
     tpot: str = typer.Option(None, help="Limit of the time per output token, such as 50ms.", rich_help_panel=LIMITS),
     itl: str = typer.Option(None, help="Limit of the longest gap between two tokens.", rich_help_panel=LIMITS),
-    tpot_basis: str = typer.Option(None, help="What --tpot judges: step or mean.", rich_help_panel=LIMITS),
+    tpot_basis: str = typer.Option(None, help="Deprecated: mean is --itl none.", rich_help_panel=LIMITS),
     prompt: str = typer.Option(None, "--prompt", "--isl", help="Prompt tokens.", rich_help_panel=LIMITS),
     prompt_p95: str = typer.Option(None, help="95th percentile of the prompt tokens.", rich_help_panel=LIMITS),
     output: str = typer.Option(None, "--output", "--osl", help="Output tokens.", rich_help_panel=LIMITS),
@@ -86,7 +86,7 @@ def check(
         rich_help_panel=OUTPUT,
         help="text, json, markdown, github, sarif, junit or gitlab; may be repeated. Default: text.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="chunkcalc.check/1 on stdout.", rich_help_panel=OUTPUT),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.check/2 on stdout.", rich_help_panel=OUTPUT),
     verbose: bool = typer.Option(False, "--verbose", help="Settings and notes in text.", rich_help_panel=OUTPUT),
     diff: str = typer.Option(
         None, help="Compare with a folder or git revision: before -> after.", metavar="BASE", rich_help_panel=OUTPUT

@@ -44,7 +44,7 @@ def explain(
     equation: str = typer.Option(None, help="Only this one, such as E6.", rich_help_panel=OUTPUT),
     markdown: bool = typer.Option(False, "--markdown", help="As Markdown.", rich_help_panel=OUTPUT),
     latex: bool = typer.Option(False, "--latex", help="As a LaTeX document.", rich_help_panel=OUTPUT),
-    as_json: bool = typer.Option(False, "--json", help="chunkcalc.explain/1 on stdout.", rich_help_panel=OUTPUT),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.explain/2 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:
     """The derivation with your numbers: every equation, what the textbook leaves out, what moves the window.
 

@@ -81,7 +81,7 @@ def sweep(
         rich_help_panel=OUTPUT,
     ),
     force: bool = typer.Option(False, "--force", help="Overwrite files.", rich_help_panel=OUTPUT),
-    as_json: bool = typer.Option(False, "--json", help="chunkcalc.sweep/1 on stdout.", rich_help_panel=OUTPUT),
+    as_json: bool = typer.Option(False, "--json", help="chunkcalc.sweep/2 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:  # fmt: skip
     """Every chunk, batch and context at once: which hold, as a chart, a table of points, or a picture.
 

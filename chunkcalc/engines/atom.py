@@ -10,8 +10,8 @@ from chunkcalc.engines.grammar import Arguments, Grammar
 from chunkcalc.engines.literals import whole
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
-from chunkcalc.engines.writing import Options, changed_fraction, when
-from chunkcalc.records import Deployment, Parallelism
+from chunkcalc.engines.writing import Options, Wanted, changed_fraction, when
+from chunkcalc.records import Parallelism
 
 BOTH_SPELLINGS = "0.1.7"  # from here on `_` and `-` are the same in every flag (utils/arg_parser.py)
 UNDERSCORED = frozenset(
@@ -130,29 +130,16 @@ def _fraction(values: Values) -> float:
     return float(values.derive("gpu_memory_utilization", 0.9, "to go on"))
 
 
-def written(
-    deployment: Deployment, found: Table, chunk: int, budget: int, requests: int, drafts: int,
-    queued: int | None,
-) -> Options:  # fmt: skip
-    """The options that realise an answer, per attention rank.
-
-    Parameters
-    ----------
-    deployment : the replica
-    found : the version
-    chunk, budget : prompt tokens and all tokens of a step [token]
-    requests : in flight [1]
-    drafts : speculative tokens per decode and step [token]
-    queued : prompt tokens that may wait [token]
-    """
-    parallelism, fraction = deployment.parallelism, changed_fraction(deployment, found)
+def written(wanted: Wanted) -> Options:
+    """The options that realise an answer."""
+    parallelism, fraction = wanted.deployment.parallelism, changed_fraction(wanted.deployment, wanted.table)
     return [
-        ("--max-num-batched-tokens", str(chunk)),
-        ("--max-num-seqs", str(requests)),
+        ("--max-num-batched-tokens", str(wanted.chunk)),
+        ("--max-num-seqs", str(wanted.requests)),
         ("--tensor-parallel-size", str(parallelism.stage_gpus)),
         *when(parallelism.dp > 1, "--enable-dp-attention"),
         *when(parallelism.pp > 1, "--pipeline-parallel-size", str(parallelism.pp)),
         *when(parallelism.ep > 1, "--enable-expert-parallel"),
-        *when(deployment.precision.kv == "fp8", "--kv_cache_dtype", "fp8"),
+        *when(wanted.deployment.precision.kv == "fp8", "--kv_cache_dtype", "fp8"),
         *when(fraction, "--gpu-memory-utilization", fraction or ""),
     ]

@@ -7,6 +7,7 @@ import math
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.readers import reader
 from chunkcalc.engines.tables import table
+from chunkcalc.engines.writing import Wanted
 from chunkcalc.records import Deployment, Workload
 
 
@@ -29,8 +30,8 @@ def flags(
     engine = deployment.engine
     found = table(engine.name, engine.version)
     requests = max(1, math.ceil(workload.batch / deployment.parallelism.dp))
-    out = reader(engine.name).written(deployment, found, chunk, budget, requests, workload.draft_tokens, queued)
-    return tuple(word for option in out for word in option)
+    wanted = Wanted(deployment, found, chunk, budget, requests, workload.draft_tokens, queued)
+    return tuple(word for option in reader(engine.name).written(wanted) for word in option)
 
 
 def yaml_options(deployment: Deployment) -> tuple[str, ...]:

@@ -8,8 +8,7 @@ from typing import Any, Protocol, cast
 from chunkcalc.engines.grammar import Arguments, Grammar
 from chunkcalc.engines.reading import Reading, Target
 from chunkcalc.engines.tables import Table
-from chunkcalc.engines.writing import Options
-from chunkcalc.records import Deployment
+from chunkcalc.engines.writing import Options, Wanted
 
 
 class Reader(Protocol):
@@ -23,27 +22,8 @@ class Reader(Protocol):
         """What the arguments mean."""
         ...
 
-    def written(
-        self,
-        deployment: Deployment,
-        found: Table,
-        chunk: int,
-        budget: int,
-        requests: int,
-        drafts: int,
-        queued: int | None,
-    ) -> Options:
-        """The options that realise an answer, per attention rank.
-
-        Parameters
-        ----------
-        deployment : the replica
-        found : the version
-        chunk, budget : prompt tokens and all tokens of a step [token]
-        requests : in flight [1]
-        drafts : speculative tokens per decode and step [token]
-        queued : prompt tokens that may wait [token]
-        """
+    def written(self, wanted: Wanted) -> Options:
+        """The options that realise an answer."""
         ...
 
     def overrule(self, arguments: Arguments, options: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.reserve import MIB, default_fraction, reserve_bytes
 from chunkcalc.engines.tables import Table
-from chunkcalc.engines.writing import Options, changed_fraction, when
-from chunkcalc.records import Deployment, Parallelism
+from chunkcalc.engines.writing import Options, Wanted, changed_fraction, when
+from chunkcalc.records import Parallelism
 
 HUMAN = suffixed(
     {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40},
@@ -200,44 +200,26 @@ def _requests(values: Values, ranks: int) -> int:
     return limit
 
 
-def written(
-    deployment: Deployment,
-    found: Table,
-    chunk: int,
-    budget: int,
-    requests: int,
-    drafts: int,
-    queued: int | None,
-) -> Options:
-    """The options that realise an answer, per attention rank.
-
-    Parameters
-    ----------
-    deployment : the replica
-    found : the version
-    chunk, budget : prompt tokens and all tokens of a step [token]
-    requests : in flight [1]
-    drafts : speculative tokens per decode and step [token]
-    queued : prompt tokens that may wait [token]
-    """
+def written(wanted: Wanted) -> Options:
+    """The options that realise an answer."""
     # The chunk is divided by the attention ranks, and the tensor parallel size counts them all.
-    ranks = deployment.parallelism.dp
-    size = (budget if deployment.engine.composition == "mixed" else chunk) * ranks
-    parallelism, fraction = deployment.parallelism, changed_fraction(deployment, found)
-    interval = deployment.engine.prefill_interval
-    batched = found.default("max_prefill_tokens", deployment.hardware)
+    ranks = wanted.deployment.parallelism.dp
+    size = (wanted.budget if wanted.deployment.engine.composition == "mixed" else wanted.chunk) * ranks
+    parallelism, fraction = wanted.deployment.parallelism, changed_fraction(wanted.deployment, wanted.table)
+    interval = wanted.deployment.engine.prefill_interval
+    batched = wanted.table.default("max_prefill_tokens", wanted.deployment.hardware)
     return [
         ("--chunked-prefill-size", str(size)),
-        ("--max-running-requests", str(max(1, requests * ranks))),
+        ("--max-running-requests", str(max(1, wanted.requests * ranks))),
         ("--tp-size", str(parallelism.stage_gpus)),
         *when(parallelism.dp > 1, "--dp-size", str(parallelism.dp)),
         *when(parallelism.dp > 1, "--enable-dp-attention"),
         *when(parallelism.pp > 1, "--pp-size", str(parallelism.pp)),
         *when(parallelism.ep > 1, "--ep-size", str(parallelism.ep)),
-        *when(deployment.engine.composition == "mixed", "--enable-mixed-chunk"),
+        *when(wanted.deployment.engine.composition == "mixed", "--enable-mixed-chunk"),
         *when(interval, "--prefill-decode-interval", str(interval)),
         # A prompt batch takes no further prompt beyond --max-prefill-tokens.
         *when(batched is not None and size > batched.value, "--max-prefill-tokens", str(size)),
-        *when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8_e4m3"),
+        *when(wanted.deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8_e4m3"),
         *when(fraction, "--mem-fraction-static", fraction or ""),
     ]

@@ -14,8 +14,8 @@ from chunkcalc.engines.grammar import Arguments, Given, Grammar
 from chunkcalc.engines.literals import LARGEST, whole
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
-from chunkcalc.engines.writing import Options, changed_fraction, when
-from chunkcalc.records import Deployment, Parallelism
+from chunkcalc.engines.writing import Options, Wanted, changed_fraction, when
+from chunkcalc.records import Parallelism
 
 KV = {"fp8": "fp8", "bfloat16": "bf16", "bf16": "bf16"}
 # Key of the YAML options, where it differs -> field.
@@ -139,32 +139,14 @@ def _must_be(values: Values, name: str, what: str, suits: Callable[[Any], bool])
         del values.arguments.given[name]
 
 
-def written(
-    deployment: Deployment,
-    found: Table,
-    chunk: int,
-    budget: int,
-    requests: int,
-    drafts: int,
-    queued: int | None,
-) -> Options:
-    """The options that realise an answer, per attention rank.
-
-    Parameters
-    ----------
-    deployment : the replica
-    found : the version
-    chunk, budget : prompt tokens and all tokens of a step [token]
-    requests : in flight [1]
-    drafts : speculative tokens per decode and step [token]
-    queued : prompt tokens that may wait [token]
-    """
+def written(wanted: Wanted) -> Options:
+    """The options that realise an answer."""
     # Attention data parallelism and the KV format have no flag: they go into the YAML options.
-    parallelism = deployment.parallelism
-    fraction = changed_fraction(deployment, found)
+    parallelism = wanted.deployment.parallelism
+    fraction = changed_fraction(wanted.deployment, wanted.table)
     return [
-        ("--max_num_tokens", str(budget)),
-        ("--max_batch_size", str(requests)),
+        ("--max_num_tokens", str(wanted.budget)),
+        ("--max_batch_size", str(wanted.requests)),
         ("--tp_size", str(parallelism.stage_gpus)),
         *when(parallelism.pp > 1, "--pp_size", str(parallelism.pp)),
         *when(parallelism.ep > 1, "--ep_size", str(parallelism.ep)),

@@ -14,8 +14,8 @@ from chunkcalc.engines.graphs import flag as capturing
 from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
 from chunkcalc.engines.tables import Table
-from chunkcalc.engines.writing import Options, changed_fraction, when
-from chunkcalc.records import Deployment, Parallelism
+from chunkcalc.engines.writing import Options, Wanted, changed_fraction, when
+from chunkcalc.records import Parallelism
 
 HUMAN = suffixed(
     {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40},
@@ -289,39 +289,22 @@ def _slots(method: str, drafts: int, parallel: bool, table: Table) -> int:
     return drafts - 1 if parallel else 0
 
 
-def written(
-    deployment: Deployment,
-    found: Table,
-    chunk: int,
-    budget: int,
-    requests: int,
-    drafts: int,
-    queued: int | None,
-) -> Options:
-    """The options that realise an answer, per attention rank.
-
-    Parameters
-    ----------
-    deployment : the replica
-    found : the version
-    chunk, budget : prompt tokens and all tokens of a step [token]
-    requests : in flight [1]
-    drafts : speculative tokens per decode and step [token]
-    queued : prompt tokens that may wait [token]
-    """
-    parallelism, fraction = deployment.parallelism, changed_fraction(deployment, found)
+def written(wanted: Wanted) -> Options:
+    """The options that realise an answer."""
+    parallelism, fraction = wanted.deployment.parallelism, changed_fraction(wanted.deployment, wanted.table)
     # What is predicted is captured, though vLLM would not capture it for so few requests.
-    graph = capturing(found, requests, drafts, min(budget, deployment.engine.captured))
+    captured = min(wanted.budget, wanted.deployment.engine.captured)
+    graph = capturing(wanted.table, wanted.requests, wanted.drafts, captured)
     return [
-        ("--max-num-batched-tokens", str(budget)),
-        ("--max-num-seqs", str(requests)),
+        ("--max-num-batched-tokens", str(wanted.budget)),
+        ("--max-num-seqs", str(wanted.requests)),
         ("--tensor-parallel-size", str(parallelism.tp)),
         *when(parallelism.dp > 1, "--data-parallel-size", str(parallelism.dp)),
         *when(parallelism.pp > 1, "--pipeline-parallel-size", str(parallelism.pp)),
         *when(parallelism.ep > 1, "--enable-expert-parallel"),
-        *when(not found.since("0.8.0"), "--enable-chunked-prefill"),
-        *when(deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8"),
+        *when(not wanted.table.since("0.8.0"), "--enable-chunked-prefill"),
+        *when(wanted.deployment.precision.kv == "fp8", "--kv-cache-dtype", "fp8"),
         *when(fraction, "--gpu-memory-utilization", fraction or ""),
-        *when(queued and found.since("0.29.0"), "--max-num-queued-tokens", str(queued)),
+        *when(wanted.queued and wanted.table.since("0.29.0"), "--max-num-queued-tokens", str(wanted.queued)),
         *when(graph, *graph),
     ]

@@ -168,8 +168,7 @@ class Evaluation(Known):
         from chunkcalc.answer.demand import settle  # noqa: PLC0415 - most files state no rate
 
         case = replace(self.case, question=replace(self.case.question, budget=budget))
-        ranks = self.reading.parallelism.dp * self.reading.parallelism.pp
-        view, verdict, load = settle(case, self.timer, max(1, self.most_running // ranks))
+        view, verdict, load = settle(case, self.timer, self.reading.max_num_seqs)
         return view, verdict, replace(load, flow=load.flow.tabulated())  # reports may come from other processes
 
     @property

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from chunkcalc.answer.records import FEASIBLE
-from chunkcalc.answer.solve import answer
+from chunkcalc.answer.solve import as_composed
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import make
@@ -47,7 +47,7 @@ def _together(decode: Evaluation) -> str | None:
     """Whether the decode worker alone would do, prompts included."""
     assert decode.case is not None
     try:
-        alone = answer(decode.question(batch=decode.load.batch), with_remedies=False)
+        alone = as_composed(decode.question(batch=decode.load.batch))
     except ChunkcalcError:
         return None
     if alone.verdict != FEASIBLE:

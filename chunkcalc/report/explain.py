@@ -1,4 +1,4 @@
-"""A derivation for a person, in 80 columns, and as chunkcalc.explain/1."""
+"""A derivation for a person, in 80 columns, and as chunkcalc.explain/2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chunkcalc.report.lines import Line, Segment
 from chunkcalc.report.tables import WIDTH
 from chunkcalc.units import format_count, format_duration
 
-SCHEMA = "chunkcalc.explain/1"
+SCHEMA = "chunkcalc.explain/2"
 INDENT = 5
 NAME = 30
 NOTHING = 5e-10  # [s]
@@ -230,7 +230,7 @@ def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def json(found: Derivation) -> dict[str, Any]:
-    """chunkcalc.explain/1."""
+    """chunkcalc.explain/2."""
     floor = found.floor
     return {
         "schema": SCHEMA, "inputs": inputs(found.answer), "verdict": found.answer.verdict,

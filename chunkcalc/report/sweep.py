@@ -1,4 +1,4 @@
-"""A sweep as CSV, JSON lines and chunkcalc.sweep/1."""
+"""A sweep as CSV, JSON lines and chunkcalc.sweep/2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chunkcalc.answer.window import Window
 from chunkcalc.frozen import dataclass
 from chunkcalc.grids.points import HOLDS, Point
 
-SCHEMA = "chunkcalc.sweep/1"
+SCHEMA = "chunkcalc.sweep/2"
 KEYS = ("model", "gpu", "gpus", "tp", "pp", "dp", "ep", "engine", "weights", "kv", "prompt", "output")
 COLUMNS = (*KEYS, *Point._fields)
 MEANING = {  # of a point's state
@@ -96,7 +96,7 @@ def record(keys: Mapping[str, Any], point: Point) -> dict[str, Any]:
 
 
 def document(rows: Sequence[Mapping[str, Any]], strips: Sequence[Strip], left_out: Sequence[str]) -> dict[str, Any]:
-    """chunkcalc.sweep/1."""
+    """chunkcalc.sweep/2."""
     windows = []
     for strip in strips:
         held = strip.held

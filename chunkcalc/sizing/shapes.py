@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+from chunkcalc.answer.composition import other_ways
 from chunkcalc.answer.demand import Demand, Settled
 from chunkcalc.answer.disaggregation import EXACT, whole_units
 from chunkcalc.answer.judged import outlook
@@ -15,7 +16,6 @@ from chunkcalc.answer.pools import DecodeUnit, PrefillUnit, paired
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL
 from chunkcalc.answer.resolve import Case, resolve
-from chunkcalc.answer.verdict import compositions
 from chunkcalc.engines.capacity import capacity
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -86,9 +86,9 @@ class Unit:
         if question.mixed_chunk or question.prefill_interval or (own is not None and own.status == FEASIBLE):
             return own
         found = [own]
-        for words, changes, _ in compositions(self.case.deployment.engine, question.draft_tokens):
-            other = Unit(replace(question, **changes), self.price).colocated()
-            found.append(None if other is None else replace(other, composition=words))
+        for way in other_ways(self.case.deployment.engine, question.draft_tokens):
+            other = Unit(replace(question, **way.changes), self.price).colocated()
+            found.append(None if other is None else replace(other, composition=way.words))
         kept = [shape for shape in found if shape is not None]
         return min(kept, key=lambda shape: (shape.status != FEASIBLE, *shape.order), default=None)
 

@@ -45,7 +45,7 @@ def scheduler_for(
     words, engine = dialect(deployment.engine.name), deployment.engine
     return Scheduler(
         budget=budget, most_running=most_running,
-        kv_tokens=None if kv is None else kv // deployment.parallelism.dp,
+        kv_tokens=None if kv is None else kv // (deployment.parallelism.dp * deployment.parallelism.pp),
         longest=deployment.model.max_position,
         mixed=engine.composition == "mixed", whole=whole, interval=engine.prefill_interval,
         reserve=words.reserves_output, new_tokens=None if words.new_tokens is None else NewTokens(*words.new_tokens),
@@ -71,7 +71,7 @@ def stepped(traffic: Traffic, users: int) -> Flow:
     rank, deployment = traffic.rank, traffic.deployment
     ranks = traffic.ranks * traffic.stages  # the micro-batches of a pipeline follow each other like ranks
     asked = max(1, math.ceil(users / ranks))
-    own = max(1, min(asked, MOST_STEPPED, traffic.most))
+    own = max(1, min(asked, MOST_STEPPED, traffic.most // traffic.stages))  # which share the cache, too
     scheduler = scheduler_for(deployment, rank.workload, rank.budget, traffic.most * traffic.ranks)
     run = replay(_drawn(rank.workload, rank.C, own), traffic.timer.expected, scheduler, own)
     kept = _steady([each for each in run.served if each.finished is not None], own)

@@ -1,4 +1,4 @@
-"""The gate's report as JSON, schema chunkcalc.check/1."""
+"""The gate's report as JSON, schema chunkcalc.check/2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chunkcalc.report.gate.words import ORDER, advice
 if TYPE_CHECKING:
     from chunkcalc.gate.compare import Row
 
-SCHEMA = "chunkcalc.check/1"
+SCHEMA = "chunkcalc.check/2"
 
 
 def render(report: Report, rows: list[Row] | None = None) -> str:
