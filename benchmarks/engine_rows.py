@@ -14,6 +14,20 @@ from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import PUBLIC, Served, Servers
 
 
+# Sources whose latencies are no mean of a known load, with the reason.
+DOUBTFUL = {
+    "4x3090": "power limit of 220 to 300 W",
+    "aieev": "a balancer in front, first-request compilation inside the run",
+    "blis-eval": "repeated prompts with the prefix cache on",
+    "blis-train": "repeated prompts with the prefix cache on",
+    "dennislee22": "may hit the prefix cache",
+    "gpustack": "requests of conversations, all at once",
+    "mlperf-5.1": "near saturation",
+    "sglang-jax-docs": "TTFT and ITL from separate runs, on a TPU",
+}
+KNOWN_LOAD = ("inferencex", "dgx-spark-djv")  # harnesses whose arrivals are known
+
+
 class Measured(NamedTuple):
     """A run with what it was and whether it counts."""
 
@@ -51,8 +65,8 @@ def measured(paths: Sequence[Path]) -> list[Measured]:
 
 
 def _first_token(run: Run) -> float | None:
-    """The mean of a public run; of a user alone the median, as its ten requests hold the first ones of the server."""
-    if run.source.startswith(PUBLIC):
+    """The mean of a known load; of a user alone the median, as its ten requests hold the first ones of the server."""
+    if run.source.startswith(KNOWN_LOAD):
         return run.ttft
     return run.ttft_p50 if run.concurrency == 1 else None
 

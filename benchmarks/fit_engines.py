@@ -14,11 +14,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from engine_rows import Measured, measured
+from engine_rows import KNOWN_LOAD, Measured, measured
 from engine_rows import rows as features
 from scipy.optimize import least_squares
 
@@ -27,10 +27,12 @@ from chunkcalc.scoring.features import Array, Features
 from chunkcalc.scoring.served import COLD
 
 ENGINES = ("vllm", "sglang", "trtllm")
+TRUSTED = (*KNOWN_LOAD, "nvidia")
 MARK = "# Engines: what they add to the kernels of a step (records.Overheads). Written by benchmarks/fit_engines.py."
 FEW = 64  # users up to which other sources than the public ones are believed
 TPOT_SCALE, TTFT_SCALE = 0.08, 0.2  # errors that weigh as one
 PRIOR = 0.05  # weight of a constant's start value, per scale of the constant
+ALIKE = 20.0  # weight with which architectures are believed to be alike, where rows do not tell them apart
 
 # Time of arithmetic on cards without measured kernels: the step of half that suits their rows best (--grid).
 EARLY = ("0.5.2", "0.5.3")  # of SGLang: on MI355X the release after them is 1.7 times faster
@@ -45,6 +47,8 @@ class Constant:
     by : what it differs by: each `engine`, each `group` of architectures, each `family` of groups, or nothing
     only : engines that have it; the others hold zero
     fixed : not fitted
+    firm : its start is believed where rows do not tell otherwise
+    values : of a fixed one, by engine, where it differs from the start
     """
 
     start: float
@@ -54,6 +58,8 @@ class Constant:
     by: str = ""
     only: tuple[str, ...] = ENGINES
     fixed: bool = False
+    firm: bool = False
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 # Seconds, and shares of a kernel's own constant.
@@ -61,32 +67,35 @@ CONSTANTS: Mapping[str, Constant] = {
     "decode_layer": Constant(
         10e-6, 20e-6, 0, 200e-6, fixed=True
     ),  # two small kernels that are not counted: cache write, glue
-    # Between 50 and 350 us TPOT and TTFT pull apart: TPOT alone asks for the most, TTFT for 100. One value for all.
-    "prompt_layer": Constant(200e-6, 100e-6, 0, 1e-3, fixed=True),
+    # Host time beside the GPU: physical values of steps that nothing else holds up (host_paced.csv).
+    "host_dense": Constant(350e-6, 100e-6, 0, 2e-3, fixed=True, values={"sglang": 300e-6, "trtllm": 100e-6}),
+    "host_moe": Constant(500e-6, 100e-6, 0, 2e-3, fixed=True, values={"sglang": 1.4e-3, "trtllm": 100e-6}),
+    "host_latent": Constant(700e-6, 100e-6, 0, 2e-3, fixed=True, values={"sglang": 1.4e-3, "trtllm": 100e-6}),
+    "host_hybrid": Constant(900e-6, 100e-6, 0, 4e-3, fixed=True, values={"sglang": 1.7e-3, "trtllm": 100e-6}),
+    "host_graph": Constant(150e-6, 50e-6, 0, 1e-3, fixed=True, values={"trtllm": 100e-6}),
     "expert_layer": Constant(15e-6, 20e-6, 0, 100e-6),
     "latent_request": Constant(500e-6, 500e-6, 0, 4e-3, only=("trtllm",)),
-    # Long gaps between tokens are one step that took a prompt in: their p99 in serving.csv asks for 1.2-1.6 ms a
-    # layer (tails.py), where means of TTFT, which also hold what goes on before the step, would take 2.1.
-    "least_prompt_layer": Constant(1.4e-3, 0.5e-3, 0, 4e-3, fixed=True, only=("sglang",)),
     "norm_layer": Constant(20e-6, 20e-6, 0, 80e-6, only=("vllm",)),
     "sequence": Constant(3e-6, 5e-6, 0, 50e-6, fixed=True),
     "request": Constant(10e-3, 20e-3, 0, 0.2),
-    "prompt_token": Constant(5e-6, 5e-6, 0, 40e-6, by="engine", only=("vllm", "sglang")),
+    # Single users of SGLang (DeepSeek on B200, 8k tokens) refute the 38 us that first waves would ask for.
+    "prompt_token": Constant(10e-6, 5e-6, 0, 40e-6, fixed=True, only=("vllm", "sglang")),
     "launches": Constant(0.9, 0.3, 0.05, 6.0, by="group"),
+    # The other engines' tables were timed in their own way: their launches over those of vLLM's.
+    "own_launches": Constant(1.0, 0.3, 0.1, 4.0, by="engine", only=("sglang", "trtllm"), firm=True),
     "narrow_expert_launches": Constant(0.3, 0.3, 0.1, 2.0, fixed=True),
     "experts": Constant(1.0, 0.15, 0.5, 4.0, by="family"),
     "cache": Constant(1.0, 0.15, 0.4, 1.0, fixed=True),
     "quantising": Constant(0.0, 0.3, 0.0, 1.5, fixed=True),
-    "cold": Constant(COLD, 0.2, 1.0, 2.0, fixed=True),
+    "cold": Constant(COLD["vllm"], 0.2, 1.0, 3.0, fixed=True, values=COLD),
 }
 GROUPS = {
     "blackwell-ultra": "blackwell",
-    "blackwell-rtx": "blackwell",
     "ada": "hopper",
 }  # architectures that share their constants
 FAMILIES = {"ampere": "hopper"}  # groups with too few rows to tell all of theirs
 BY_GROUP = ("group", "family")
-FIRST, LATER = ("ampere", "hopper", "blackwell"), ("cdna3", "cdna4")  # what is fitted first, and on top of it
+FIRST, LATER = ("ampere", "hopper", "blackwell", "blackwell-rtx"), ("cdna3", "cdna4")  # what is fitted first, and on top of it
 
 
 def _group(arch: str) -> str:
@@ -103,7 +112,7 @@ class Fit:
 
     def __init__(self, rows: Sequence[Measured], constants: Mapping[str, Constant] = CONSTANTS) -> None:
         self.rows, self.constants = list(rows), dict(constants)
-        self.features = Features(features(self.rows), captured=False)
+        self.features = Features(features(self.rows))
         self.engine = np.array([ENGINES.index(row.served.deployment.engine.name) for row in self.rows])
         groups = [_group(row.served.deployment.hardware.arch) for row in self.rows]
         self.groups = sorted(set(groups))
@@ -141,18 +150,29 @@ class Fit:
             out[place] = self.constants[name].start / self.constants[name].scale
         return out
 
+    def belief(self) -> Array:
+        """How firmly each start value is believed, per scale of its constant."""
+        out = np.full(self.size, PRIOR)
+        for name, place in self.places.items():
+            if self.constants[name].firm:
+                out[place] = ALIKE
+        return out
+
     def values(self, x: Array) -> dict[str, Array]:
         """Every constant, one value per row."""
         out = {}
         for name, constant in self.constants.items():
             if constant.fixed:
-                found = np.full(len(self.rows), constant.start)
+                each = np.array([constant.values.get(engine, constant.start) for engine in ENGINES])
+                found = each[self.engine]
             else:
                 held = x[self.places[name]] * constant.scale
                 which = {"engine": self.engine, "group": self.group, "family": self.family}
                 found = held[which[constant.by]] if constant.by else np.full(len(self.rows), held[0])
             having = np.isin(self.engine, [ENGINES.index(name) for name in constant.only])
             out[name] = np.where(having, found, 0.0)
+        own = out.pop("own_launches")
+        out["launches"] = out["launches"] * np.where(own > 0, own, 1.0)
         return out
 
     def predict(self, x: Array) -> tuple[Array, Array]:
@@ -174,7 +194,9 @@ class Fit:
             constant = self.constants[name]
             low[place], high[place] = constant.low / constant.scale, constant.high / constant.scale
         token, prompt = chosen & np.isfinite(self.tpot), chosen & np.isfinite(self.ttft)
-        prior = self.start()
+        prior, belief = self.start(), self.belief()
+        apart = [place for name, place in self.places.items() if self.constants[name].by in BY_GROUP]
+        shared = np.array([group in FIRST for group in self.groups])
 
         def whole(part: Array) -> Array:
             full = first.copy()
@@ -188,7 +210,8 @@ class Fit:
                 [
                     np.log(tpot[token] / self.tpot[token]) * self.weight[token] / TPOT_SCALE,
                     np.log(ttft[prompt] / self.ttft[prompt]) * self.weight[prompt] / TTFT_SCALE,
-                    PRIOR * (x - prior),
+                    belief * (x - prior),
+                    *(ALIKE * (x[place] - x[place][shared].mean()) for place in apart),
                 ]
             )
 
@@ -238,15 +261,16 @@ def summary(predicted: Array, seen: Array) -> str:
 
 
 def rows_of(folder: Path) -> Fit:
-    """Both collections of public runs, as far as they count."""
-    rows = measured([folder / "serving.csv", folder / "serving2.csv"])
-    return Fit([row for row in rows if row.counts and row.served.deployment.engine.name in ENGINES])
+    """The collections of public runs, as far as they count: engines with their own kernels."""
+    rows = measured([folder / "serving.csv", folder / "serving2.csv", folder / "serving3.csv"])
+    own = [row for row in rows if row.counts and not row.served.run.kernels]
+    return Fit([row for row in own if row.served.deployment.engine.name in ENGINES])
 
 
 def chosen_rows(fit: Fit, groups: Sequence[str]) -> Array:
     """Rows that constants are fitted to: public runs and one user alone, on these architectures."""
     runs = [row.served.run for row in fit.rows]
-    told = [run.source.startswith(("inferencex", "nvidia")) or run.concurrency == 1 for run in runs]
+    told = [run.rate is None and (run.source.startswith(TRUSTED) or run.concurrency == 1) for run in runs]
     if groups == LATER:
         told = [each or (run.concurrency or math.inf) <= FEW for each, run in zip(told, runs, strict=True)]
         told = [each and not run.engine_version.startswith(EARLY) for each, run in zip(told, runs, strict=True)]
@@ -263,7 +287,7 @@ def block(fit: Fit, x: Array) -> str:
             if name == "cold" or engine not in constant.only or constant.by in BY_GROUP:
                 continue
             held = (
-                constant.start
+                constant.values.get(engine, constant.start)
                 if constant.fixed
                 else (x[fit.places[name]] * constant.scale)[index if constant.by else 0]
             )

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from bounded_fit import Constant, Fit, settled
-from kernel_tables import GPUS, US, Table, allreduces, attentions, joint_calls, products, small_kernels
+from kernel_tables import GPUS, US, Table, allreduces, attentions, experts, joint_calls, products, small_kernels
 
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.records import Allreduce, Efficiency
@@ -29,6 +29,12 @@ from chunkcalc.time.roofline import allreduce_time, seconds
 from chunkcalc.work.gemm import QUANTISED_ACTIVATIONS
 
 GENERIC = "generic"
+AFTER = ("allreduce", "tile_penalty", "instances", "sources")  # sections of a profile that follow the kernels
+OWN = "# Kernels of other engines, same source and script."
+FASTEST = 0.95  # of the peak: attention beyond it was not timed alone
+WORST = 0.3  # mean error on held-out shapes, beyond which a table is no model of the kernel
+ENGINES = ("sglang", "trtllm")  # whose kernels stand beside those of vLLM
+OTHERS = "{}_sglang_trtllm.csv"
 # Constants that add something to a form: left out of a profile where they are 0.
 ADDED = ("fill", "activations", "waste", "softmax", "ramp_us")
 JOINT = "rtx_pro_6000_server"  # the calibrated GPU with a table of joint attention calls
@@ -56,6 +62,11 @@ CONSTANTS: Mapping[str, Mapping[str, Constant]] = {
     },
     # Only their ratio shows: a unit of waste is the rest of each decode's query tile.
     "unified_attention": {"compute": Constant(0.6, 0.05, 1.0, 1.0), "waste": Constant(1.0, 1.0, 1.0)},
+    # Rows per expert are padded to a tile of at most 64 rows.
+    "moe": {
+        "compute": FRACTION, "memory": FRACTION, "latency_us": LAUNCH, "knee": Constant(2.0, 1.0, 12.0, 12.0),
+        "activations": Constant(2.0, 0.0, 10.0), "waste": Constant(5.0, 0.0, 64.0),
+    },
     "elementwise": {"memory": FRACTION, "latency_us": LAUNCH, "cached": Constant(2.0, 1.0, 5.0)},
     "allreduce": {"latency_us": LAUNCH, "ramp_us": Constant(5.0, 0.0, 1000.0)},
 }  # fmt: skip
@@ -104,6 +115,16 @@ def reached(table: Table) -> Any:
     return table.kernel.least_flops / (table.time * table.hardware.peak["bf16"])
 
 
+def credible(table: Table) -> bool:
+    """Whether the fastest prompts leave room below the datasheet, which no attention kernel reaches.
+
+    Parameters
+    ----------
+    table : of an engine
+    """
+    return table.kernel.form != "prefill_attention" or float(np.max(reached(table))) < FASTEST
+
+
 def efficiency(values: Mapping[str, float], start: Efficiency = Efficiency()) -> Efficiency:  # noqa: B008
     """An efficiency from constants named as in a profile.
 
@@ -135,19 +156,31 @@ def fit_allreduce(message: Any, time: Any, link: float) -> Fit:
     return settled(constants, time, np.arange(len(time)), model)
 
 
-def tables_of(folder: Path, gpu: str) -> dict[str, Table]:
-    """The tables of one GPU, by form and format; decodes before prompts, which read the cache alike.
+def tables_of(folder: Path, gpu: str, engine: str = "vllm") -> dict[str, Table]:
+    """The tables of an engine on one GPU, by form and format; decodes before prompts, which read the cache alike.
 
     Parameters
     ----------
     folder : kernel timings
     gpu : as the files call it
+    engine : whose kernels
     """
-    hardware = load_hardware(GPUS[gpu]).record
-    out = products(folder / f"gemm_{gpu}.csv", hardware)
+    hardware, only = load_hardware(GPUS[gpu]).record, {"gpu": gpu, "engine": engine}
+    own = engine == "vllm"
+    if own:  # without a table of its own it is taken as SGLang; its block-wise products were timed with their host
+        only["engine"] = "sglang"
+    out = products(folder / OTHERS.format("gemm"), hardware, **only)
     for kind in ("gen_attn", "ctx_attn"):
-        out |= attentions(folder / f"{kind}_{gpu}.csv", hardware)
-    return out
+        out |= attentions(folder / OTHERS.format(kind), hardware, **only)
+    if own:
+        if (folder / f"gemm_{gpu}.csv").exists():
+            out |= products(folder / f"gemm_{gpu}.csv", hardware)
+        for kind in ("gen_attn", "ctx_attn"):
+            if (folder / f"{kind}_{gpu}.csv").exists():
+                out |= attentions(folder / f"{kind}_{gpu}.csv", hardware)
+    out |= experts(folder / f"moe_{gpu}.csv", hardware, engine)
+    order = ("gemm", "decode_attention", "prefill_attention", "moe")
+    return dict(sorted(out.items(), key=lambda item: (order.index(item[0].split(".")[0]), item[0])))
 
 
 def fit_all(tables: Mapping[str, Sequence[Table]]) -> dict[str, Fit]:
@@ -213,16 +246,43 @@ def written(profile: str, fits: Mapping[str, Fit]) -> str:
     profile : text of the file
     fits : by form and format
     """
+    fits = {key: found for key, found in fits.items() if np.abs(found.held_out).mean() <= WORST}
     for key, found in fits.items():
+        if ":" in key:
+            continue
         form, name = key.split(".")
-        values = {constant: value for constant, value in found.values.items() if value or constant not in ADDED}
-        line = f"{name} = {{ {', '.join(f'{constant} = {number(value)}' for constant, value in values.items())} }}"
         section = "allreduce" if form == "allreduce" else f"efficiency.{form}"
         pattern = re.compile(rf"(^\[{re.escape(section)}\][^\[]*?^){re.escape(name)} = \{{[^}}]*\}}", re.M)
-        profile, count = pattern.subn(rf"\g<1>{line}", profile)
-        if count != 1:
-            raise SystemExit(f"no line for {key} to replace")
-    return profile
+        profile, count = pattern.subn(rf"\g<1>{_line(name, found)}", profile)
+        if not count:
+            profile = _inserted(profile, section, _line(name, found))
+    own: dict[str, list[str]] = {}
+    for key, found in fits.items():
+        if ":" in key:
+            form, name = key.replace(":", ".").rsplit(".", 1)
+            own.setdefault(f"[kernels.{form}]", []).append(_line(name, found))
+    if not own:
+        return profile
+    profile = re.sub(rf"^{re.escape(OWN)}\n(?:(?:\[kernels|\w+ = \{{)[^\n]*\n)*", "", profile, flags=re.M)
+    block = "\n".join([OWN, *(line for head, lines in own.items() for line in (head, *lines))])
+    before, rest = profile.split("\n[sources]", 1)
+    return f"{before.rstrip()}\n\n{block}\n\n[sources]{rest}"
+
+
+def _line(name: str, found: Fit) -> str:
+    values = {constant: value for constant, value in found.values.items() if value or constant not in ADDED}
+    return f"{name} = {{ {', '.join(f'{constant} = {number(value)}' for constant, value in values.items())} }}"
+
+
+def _inserted(profile: str, section: str, line: str) -> str:
+    """A line at the end of its section, which is made where there is none."""
+    head = f"[{section}]"
+    if head in profile:
+        before, rest = profile.split(head, 1)
+        first, *others = rest.split("\n[", 1)
+        return f"{before}{head}{first.rstrip()}\n{line}\n" + "".join(f"\n[{other}" for other in others)
+    after = min(profile.index(f"\n[{name}]") for name in AFTER if f"\n[{name}]" in profile)
+    return f"{profile[:after].rstrip()}\n\n{head}\n{line}\n{profile[after:]}"
 
 
 def number(value: float) -> str:
@@ -266,13 +326,22 @@ def fits_of(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str
         for key, table in tables.items():
             if table.hardware.vendor == "nvidia":
                 together.setdefault(key, []).append(table)
-        if gpu == JOINT and GENERIC in wanted:
+        if gpu == JOINT and GENERIC in wanted:  # vLLM's own kernel
             joint = fit_joint(folder / "mixed_attn_vllm019.csv", tables)
         if identifier in wanted:
-            link = tables["gemm.bf16"].hardware.link.bandwidth
+            link = load_hardware(identifier).record.link.bandwidth
             reduces = allreduces(folder / "allreduce.csv", gpu).items()
             fits = fit_all({key: [table] for key, table in tables.items()})
-            yield identifier, fits | {f"allreduce.{gpus}": fit_allreduce(*found, link) for gpus, found in reduces}
+            fits |= {f"allreduce.{gpus}": fit_allreduce(*found, link) for gpus, found in reduces}
+            for engine in ENGINES:
+                # Their tables of products hold a launch and a quantisation of each, which engines spare: with them
+                # rows that were left out got worse (TPOT of TensorRT-LLM from 8.6 to 16 %).
+                own = {
+                    key: [table] for key, table in tables_of(folder, gpu, engine).items()
+                    if "gemm" not in key and credible(table)
+                }  # fmt: skip
+                fits |= {f"{engine}:{key}": found for key, found in fit_all(own).items()}
+            yield identifier, fits
     if GENERIC in wanted:
         small = {"elementwise.bf16": small_kernels(folder / "layer_ops_vllm019.csv")}
         yield GENERIC, fit_all(together | small) | joint

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +20,27 @@ import numpy as np
 from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.catalog.precision import peak, precision_for
 from chunkcalc.engines.dialects import prototype
-from chunkcalc.records import Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Parallelism
+from chunkcalc.records import WEIGHT_BYTES, Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Moe, Parallelism
 from chunkcalc.time.roofline import seconds
-from chunkcalc.work import elementwise, gqa
+from chunkcalc.work import elementwise, gqa, moe
 from chunkcalc.work.gemm import gemm
 
 GPUS = {
     "a100_sxm": "a100-sxm4-80gb", "b200_sxm": "b200", "b300_sxm": "b300", "b60": "b60", "gb200": "gb200",
-    "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s", "rtx_pro_6000_server": "rtx-pro-6000",
+    "gb300": "gb300", "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s", "rtx_pro_6000_server": "rtx-pro-6000",
 }  # fmt: skip
-FORMATS = {"bfloat16": "bf16"}  # the others are named as in chunkcalc
+FORMATS = {"bfloat16": "bf16", "int4_wo": "int4"}  # the others are named as in chunkcalc
+WEIGHTS = frozenset(("bf16", "fp8", "fp8_block", "nvfp4", "int4"))
+# Formats of experts; mxfp4 runs with 8-bit activations where it can.
+EXPERTS = {
+    "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4", "int4_wo": "int4",
+    "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4",
+}  # fmt: skip
+BALANCED = "balanced"
+NARROW, WIDE = "w4a8_mxfp4_mxfp8", "w4a16_mxfp4"
+LATENT_TOP_K, UNGATED = 22, (2688, 1856)
+# Reads weights at a fifth of the bandwidth on Hopper, which no served row shows.
+SLOW_EXPERTS = "vllmvllm_modeloptfp8moe_flashinfer_cutlass"
 SMALL_KERNELS = ("layernorm", "rotary_emb", "act_fn")  # in the order of `elementwise.kernels`
 SHORTEST_CONTEXT = 128  # tokens; nothing shorter is served
 LONGEST_MESSAGE = 2**28  # bytes; no all-reduce of a step is longer
@@ -68,19 +80,21 @@ class Table(NamedTuple):
         return self._replace(kernel=kernel, time=self.time[wanted], shape=self.shape[wanted], beside=beside)
 
 
-def products(path: Path, hardware: Hardware) -> dict[str, Table]:
+def products(path: Path, hardware: Hardware, **only: str) -> dict[str, Table]:
     """Products with weights, by form and format.
 
     Parameters
     ----------
     path : columns dtype, m, n, k, us
     hardware : the GPU
+    only : columns and what they must say
     """
     rows: dict[str, list[tuple[float, ...]]] = defaultdict(list)
-    for (dtype, *sizes), time in _fastest(path, ("dtype", "m", "n", "k")).items():
+    for (dtype, *sizes), time in _fastest(path, ("dtype", "m", "n", "k"), only).items():
         rows[FORMATS.get(dtype, dtype)].append((*map(float, sizes), time))
     out = {}
-    for dtype, found in rows.items():
+    for dtype in sorted(rows.keys() & WEIGHTS):
+        found = rows[dtype]
         m, n, k, time = np.array(found).T
         kernel = stack([gemm("gemm", m, n, k, dtype)])
         rate = peak(hardware, dtype) or hardware.peak["bf16"]
@@ -89,19 +103,22 @@ def products(path: Path, hardware: Hardware) -> dict[str, Table]:
     return out
 
 
-def attentions(path: Path, hardware: Hardware) -> dict[str, Table]:
+def attentions(path: Path, hardware: Hardware, **only: str) -> dict[str, Table]:
     """Attention to whole prompts or of decodes, by form and KV format.
 
     Parameters
     ----------
-    path : columns kv_dtype, hd, nh, nkv, b, us and new_tokens (prompts) or ctx (decodes)
+    path : columns kv_dtype, hd, nh, nkv, b, us and new_tokens (prompts) or ctx (decodes), or their longer names
     hardware : the GPU
+    only : columns and what they must say
     """
     with path.open() as file:
-        prompts = "new_tokens" in file.readline()
-    keys = ("kv_dtype", "hd", "nh", "nkv", "b", "new_tokens" if prompts else "ctx")
+        names = file.readline().strip().split(",")
+    prompts = "ctx" not in names
+    short = ("kv_dtype", "hd", "nh", "nkv", "b", "new_tokens" if prompts else "ctx")
+    long = ("kv_cache_dtype", "head_dim", "num_heads", "num_key_value_heads", "batch_size", "isl" if prompts else "ctx")
     groups: dict[str, dict[tuple[int, ...], list[tuple[float, ...]]]] = defaultdict(lambda: defaultdict(list))
-    for (kv, *heads, b, tokens), time in _fastest(path, keys).items():
+    for (kv, *heads, b, tokens), time in _fastest(path, short if "kv_dtype" in names else long, only).items():
         groups[FORMATS.get(kv, kv)][tuple(map(int, heads))].append((float(b), float(tokens), time))
     return {
         f"{'prefill' if prompts else 'decode'}_attention.{kv}": _attention(hardware, kv, found, prompts)
@@ -219,11 +236,56 @@ def stack(kernels: Iterable[Kernel]) -> Kernel:
     return Kernel(*kernels[0][:3], *(np.concatenate(column).astype(float) for column in zip(*rows, strict=True)))
 
 
-def _fastest(path: Path, keys: tuple[str, ...]) -> dict[tuple[str, ...], float]:
+def experts(path: Path, hardware: Hardware, engine: str) -> dict[str, Table]:
+    """Routed experts, balanced and skewed, by form and format, the fastest kernel of an engine.
+
+    Balanced, each of E experts is touched as soon as n k >= E; skewed, as many as a random draw touches. Over
+    several ranks only balanced ones: the busiest rank of a skewed draw is no rank of a deployment.
+
+    Parameters
+    ----------
+    path : columns engine, kernel, dtype, hidden, inter, topk, experts, tp, ep, dist, tokens, us
+    hardware : the GPU
+    engine : whose kernels
+    """
+    keys = ("dtype", "kernel", "dist", "hidden", "inter", "topk", "experts", "tp", "ep", "tokens")
+    best: dict[str, dict[tuple[int, ...], float]] = defaultdict(dict)
+    timed = _fastest(path, keys, {"engine": engine})
+    narrow = any(dtype == NARROW for dtype, *_ in timed)
+    for (dtype, kernel, dist, *sizes), time in timed.items():
+        key = (*map(int, sizes), int(dist == BALANCED))
+        if (narrow and dtype == WIDE) or (dist != BALANCED and key[5] > 1):
+            continue
+        form = EXPERTS.get(dtype)
+        # Experts without a gate, or between projections of their own, are another kernel.
+        if form is None or key[2] == LATENT_TOP_K or key[:2] == UNGATED or SLOW_EXPERTS in (engine + kernel):
+            continue
+        best[form][key] = min(best[form].get(key, np.inf), time)
+    out = {}
+    for form, found in best.items():
+        kernels, shapes = [], {}
+        for hidden, inter, top_k, count, tp, ep, tokens, balanced in found:
+            ffn = Moe(experts=count, top_k=top_k, intermediate=inter)
+            kernel = moe.grouped(ffn, hidden, tp * ep, ep, form, float(tokens), 1)
+            if balanced:
+                touched, one = min(count, tokens * top_k) / ep, 3 * hidden * inter / tp
+                moved, wasted = one * WEIGHT_BYTES[form] * touched, 2 * one * touched
+                kernel = kernel._replace(flops=kernel.least_flops, bytes=moved, waste=wasted)
+            kernels.append(kernel)
+            shapes.setdefault((hidden, inter, top_k, count, tp, ep), len(shapes))
+        shape = np.array([shapes[key[:6]] for key in found])
+        table = Table(hardware, stack(kernels), np.array(list(found.values())), shape)
+        out[f"moe.{form}"] = table.keep(table.time > table.kernel.least_bytes / hardware.bandwidth)
+    return out
+
+
+def _fastest(path: Path, keys: tuple[str, ...], only: Mapping[str, str] = MappingProxyType({})) -> dict[Any, float]:
     """The shortest time of each shape [s]."""
     best: dict[tuple[str, ...], float] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
+            if any(row[name] != value for name, value in only.items()):
+                continue
             key = tuple(row[name] for name in keys)
             best[key] = min(best.get(key, np.inf), float(row["us"]) * US)
     return best

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from chunkcalc.engines.capacity import IN_FLIGHT, capacity
 from chunkcalc.records import Workload
+from chunkcalc.scoring.constants import HOST
 from chunkcalc.scoring.served import Served
 from chunkcalc.time.service import request_overhead
 from chunkcalc.time.step import StepTimer
@@ -115,7 +116,7 @@ def bare(timer: StepTimer) -> StepTimer:
     timer : of the deployment
     """
     engine = timer.deployment.engine
-    overheads = engine.overheads._replace(prompt_layer=0.0, least_prompt_layer=0.0)
+    overheads = engine.overheads._replace(**dict.fromkeys(HOST, 0.0), host_graph=0.0)
     return StepTimer(replace(timer.deployment, engine=replace(engine, overheads=overheads)))
 
 

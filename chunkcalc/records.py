@@ -287,11 +287,13 @@ class Allreduce(NamedTuple):
 class Overheads(NamedTuple):
     """What an engine adds to the kernels of its steps, and what it spares them.
 
-    decode_layer, prompt_layer : host time per layer of a captured step, and of one with prompt tokens that is not [s]
+    decode_layer : two small kernels per layer that are not counted [s]
+    host_dense, host_moe, host_latent, host_hybrid : host time per layer of a step that no captured graph
+        holds, by kind of model; it runs beside the GPU [s]
+    host_graph : the same of a step with prompt tokens that is replayed layer by layer from captured graphs [s]
+    host_spread : factor by which the host's time may be less or more [1]
     expert_layer : routing and sorting per mixture-of-experts layer of a step [s]
     norm_layer : per layer that normalises queries and keys over the heads of all ranks [s]
-    least_prompt_layer : least time per mixture-of-experts layer of a step with prompt tokens: the
-        host launches kernels no faster, while the GPU computes [s]
     sequence : sampling and bookkeeping per decode of a step [s]
     request : time per request outside its steps [s]
     prompt_token : the same per prompt token: reading it, hashing, sending [s]
@@ -305,10 +307,14 @@ class Overheads(NamedTuple):
     """
 
     decode_layer: float = 0.0
-    prompt_layer: float = 0.0
+    host_dense: float = 0.0
+    host_moe: float = 0.0
+    host_latent: float = 0.0
+    host_hybrid: float = 0.0
+    host_graph: float = 0.0
+    host_spread: float = 1.0
     expert_layer: float = 0.0
     norm_layer: float = 0.0
-    least_prompt_layer: float = 0.0
     sequence: float = 0.0
     request: float = 0.0
     prompt_token: float = 0.0
@@ -362,7 +368,8 @@ class Hardware:
     predictions, by engine and kind of model; `measured` the engines of which somebody published runs on it.
 
     `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
-    an answer uncalibrated. `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
+    an answer uncalibrated. `kernels` are those of an engine, by its name, where its own were measured.
+    `tile_penalty[dtype][m]` is the measured time of m + 1 rows over m.
     """
 
     id: Name
@@ -384,6 +391,7 @@ class Hardware:
     tile_rows: Count = 128
     tdp_w: Positive | None = None
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
+    kernels: Mapping[str, Mapping[str, Efficiency]] = field(default_factory=dict)
     overheads: Mapping[str, Overheads] = field(default_factory=dict)
     bands: Mapping[str, Mapping[str, Band]] = field(default_factory=dict)
     measured: frozenset[str] = frozenset()
@@ -432,7 +440,8 @@ class Engine:
     attention : `split` runs prefill and decode attention as two kernels, `unified` as one
     prefill_interval : decode steps after every prompt step, where prompts go first [1]
     budget_counts_decodes : the flag counts decode tokens too (T = c + b(1 + drafts))
-    captured : tokens up to which a step with prompt tokens runs from a captured graph, as a decode step does [token]
+    captured : tokens up to which a step with prompt tokens runs from captured graphs, as a decode step does [token]
+    eager : no step runs from a captured graph, decode steps included
     poll_interval : decode steps between two looks for new requests, where prompts go first [1]
     overheads : what it adds to the kernels of its steps
     memory_rule : what `memory_fraction` is a fraction of
@@ -448,6 +457,7 @@ class Engine:
     budget_counts_decodes: bool = True
     prefill_interval: Whole = 0
     captured: Whole = 0
+    eager: bool = False
     poll_interval: Count = 1
     overheads: Overheads = Overheads()
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"

@@ -140,7 +140,7 @@ def _deployment(engine: str, reading: Reading, model: Model, hardware: Hardware)
         mixed_chunk=bool(dialect(engine).mixing) and reading.composition == "mixed", prefill_interval=reading.interval,
     )  # fmt: skip
     deployment = resolve(question).deployment
-    return replace(deployment, engine=replace(deployment.engine, captured=reading.captured))
+    return replace(deployment, engine=replace(deployment.engine, captured=reading.captured, eager=reading.eager))
 
 
 def _value(reading: Reading, name: str) -> float | None:

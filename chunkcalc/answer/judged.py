@@ -52,6 +52,27 @@ class Judged(NamedTuple):
         return {"ttft": service.ttft_bounds, "tpot": service.tpot_bounds, "itl": service.gap_bounds}[self.name]
 
 
+def half_widths(timer: StepTimer) -> Band:
+    """Half-widths of the errors of a deployment's predictions, wider where less was measured.
+
+    Parameters
+    ----------
+    timer : of the deployment
+
+    Returns
+    -------
+    of TPOT, TTFT and the longest gap, as fractions [1]
+    """
+    deployment = timer.deployment
+    widen = 0.10 if timer.uncalibrated else 0.0
+    if deployment.parallelism.tp > 1 and deployment.hardware.link.kind.startswith("pcie"):
+        widen += 0.10
+    tpot, ttft, gap = (
+        width + widen for width in deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
+    )
+    return Band(tpot, ttft, max(tpot, gap))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
     """A deployment under a workload and its limits: the quantities and the limits on them."""
@@ -123,13 +144,8 @@ class Outlook:
     @cached_property
     def error(self) -> Band:
         """Half-widths of the errors of TPOT, TTFT and the gap, as fractions: wider where less was measured."""
-        deployment, queueing = self.deployment, self.queueing
-        widen = 0.10 if self.uncalibrated else 0.0
-        if deployment.parallelism.tp > 1 and deployment.hardware.link.kind.startswith("pcie"):
-            widen += 0.10
-        own = deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
-        tpot, ttft, gap = (width + widen for width in own)
-        return Band(tpot, max(ttft, queueing.error), max(tpot, gap))
+        own = half_widths(self.timer)
+        return own._replace(ttft=max(own.ttft, self.queueing.error))
 
     def band(self, limit: str) -> float:
         """Half-width of the error of what a latency limit judges, as a fraction [1]."""

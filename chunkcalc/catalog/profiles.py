@@ -45,8 +45,8 @@ SHARED_FORMS = frozenset(
 # Overheads that a profile writes in milli- or microseconds, in seconds.
 MEASURED_VENDOR = "nvidia"  # whose kernels were measured
 _MICRO = (
-    "decode_layer", "prompt_layer", "expert_layer", "latent_request", "norm_layer", "least_prompt_layer", "sequence",
-    "prompt_token",
+    "decode_layer", "host_dense", "host_moe", "host_latent", "host_hybrid", "host_graph", "expert_layer",
+    "latent_request", "norm_layer", "sequence", "prompt_token",
 )  # fmt: skip
 SCALED = {**{f"{name}_us": 1e-6 for name in _MICRO}, "request_ms": 1e-3}
 _KINDS: Mapping[str, Any] = {
@@ -142,7 +142,7 @@ def _kind(data: Mapping[str, Any]) -> Any:
 
 def hardware_from(data: Mapping[str, Any]) -> Hardware:
     """A Hardware from the data of a valid profile, completed with the generic constants."""
-    apart = ("memory", "link", "efficiency", "allreduce", "engine", "bands", "calibration", "extends")
+    apart = ("memory", "link", "efficiency", "kernels", "allreduce", "engine", "bands", "calibration", "extends")
     fields = {key: value for key, value in data.items() if key not in apart}
     link = Link(**{"domain": data["link"].get("gpus_per_node", 8), **data["link"]})
     names = {data["id"], data.get("extends", "")}
@@ -150,8 +150,10 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
     reduces = {int(n): _allreduce(value) for n, value in data.get("allreduce", {}).items()}
     generic = frozenset(_generic_efficiencies()) - frozenset(measured)
     efficiency = {**_generic_efficiencies(), **measured}
-    for key in [key for key in efficiency if key.endswith(".int4")]:
-        efficiency[f"{key}_g32"] = efficiency[key]  # smaller groups move more bytes, the kernel is the same
+    kernels = {engine: _efficiencies(table) for engine, table in data.get("kernels", {}).items()}
+    for table in (efficiency, *kernels.values()):
+        for key in [key for key in table if key.endswith(".int4")]:
+            table[f"{key}_g32"] = table[key]  # smaller groups move more bytes, the kernel is the same
     generic |= {f"{key}_g32" for key in generic if key.endswith(".int4")}
     for kv in KV_BYTES:
         decode, unified = (
@@ -172,6 +174,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         l2=data["memory"].get("l2_mib", 0.0) * 2**20,
         link=link,
         efficiency=efficiency,
+        kernels=kernels,
         overheads=_overheads(data["arch"], data.get("engine", {})),
         bands=_bands(names, data["vendor"], data.get("bands", {})),
         measured=frozenset(name for name in _generic()["engine"] if names & _measured(name))

@@ -75,11 +75,15 @@ class EngineTable(_Table):
     """What an engine adds to its kernels on this GPU; what is left out comes from the generic constants."""
 
     decode_layer_us: NotNegative | None = None
-    prompt_layer_us: NotNegative | None = None
+    host_dense_us: NotNegative | None = None
+    host_moe_us: NotNegative | None = None
+    host_latent_us: NotNegative | None = None
+    host_hybrid_us: NotNegative | None = None
+    host_graph_us: NotNegative | None = None
+    host_spread: Annotated[float, Field(ge=1)] | None = None
     expert_layer_us: NotNegative | None = None
     latent_request_us: NotNegative | None = None
     norm_layer_us: NotNegative | None = None
-    least_prompt_layer_us: NotNegative | None = None
     sequence_us: NotNegative | None = None
     prompt_token_us: NotNegative | None = None
     request_ms: NotNegative | None = None
@@ -133,6 +137,7 @@ class HardwareFile(_Table):
     memory: Memory
     link: LinkTable
     efficiency: dict[str, dict[str, EfficiencyTable]] = {}
+    kernels: dict[EngineName, dict[str, dict[str, EfficiencyTable]]] = {}
     allreduce: dict[str, AllreduceTable] = {}
     tile_penalty: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = {}
     engine: dict[EngineName, EngineTable] = {}

@@ -65,7 +65,7 @@ class Derivation:
     """An answer explained.
 
     answer : the answer
-    textbook, corrected : equations E1-E12, and C1-C9 that the prediction adds
+    textbook, corrected : equations E1-E12, and C1-C10 that the prediction adds
     notes : what the published equations do not see of this deployment
     departures : where an equation is not taken as it was published, and why
     floor : None where it is no polynomial in c (mixtures of experts, windows)

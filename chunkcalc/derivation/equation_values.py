@@ -110,7 +110,7 @@ class Letters:
             "C1": self.whole_context, "C2a": dense, "C2b": dense, "C2": dense, "C3": self.experts is not None,
             "C4": True, "C5": any(kernel.form == "allreduce" for kernel in self.kernels),
             "C6": self.mixed and self.workload.batch > 0 and self.workload.output > 1, "C7a": windowed, "C7": windowed,
-            "C8": True, "C9": self.workload.draft_tokens > 0,
+            "C8": True, "C9": self.workload.draft_tokens > 0, "C10": self._launching()["host"] > 0,
         }  # fmt: skip
         return [key for key, holds in present.items() if holds]
 
@@ -120,7 +120,7 @@ class Letters:
             "E3": self._cache, "E9a": self._bound, "E9": self._bound, "E12": self._ends, "C1": self._pairs,
             "C2a": self._attention, "C2b": self._attention, "C2": self._attention_terms, "C3": self._routing,
             "C4": self._product, "C5": self._message, "C6": self._balance, "C7a": self._windowed,
-            "C7": self._windowed, "C8": self._host, "C9": self._drafts,
+            "C7": self._windowed, "C8": self._host, "C9": self._drafts, "C10": self._launching,
         }.get(key)  # fmt: skip
         values = self._shared | (own() if own else {})
         return {name: values[name] for name in symbolic.EQUATIONS[key].letters}
@@ -198,10 +198,14 @@ class Letters:
         each, groups = self.answer.case.deployment.engine.overheads, self.model.layers
         experts = sum(group.count for group in groups if group.ffn.kind == "moe")
         wide = sum(group.count for group in groups if getattr(group.attention, "norm_all", False))
-        c, _, b, *_ = self.longest
-        return {"layers": self.model.layer_count, "host_layer": float(self.timer.host_layer(c, b)),
+        b = self.longest[2]
+        return {"layers": self.model.layer_count, "decode_layer": each.decode_layer,
                 "expert_layers": experts, "expert_layer": each.expert_layer, "b": b, "sequence": each.sequence,
                 "norm_layers": wide if self.parallelism.tp > 1 else 0, "norm_layer": each.norm_layer}  # fmt: skip
+
+    def _launching(self) -> dict[str, float]:
+        c, _, b, *_ = self.longest
+        return {"gpu": float(sum(self.timer.expected.parts(*self.longest))), "host": float(self.timer.host(c, b))}
 
     def _drafts(self) -> dict[str, float]:
         return {"gamma": self.workload.draft_tokens, "chance": self.workload.draft_acceptance}

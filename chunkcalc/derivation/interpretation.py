@@ -228,11 +228,16 @@ def _windowed(letters: Letters, x: float) -> str:
 
 
 def _host(letters: Letters, x: float) -> str:
-    captured = letters.answer.case.deployment.engine.captured
-    share = f"{100 * x / letters.answer.expected.step_s:.0f} % of the step is the engine's"
+    return f"{100 * x / letters.answer.expected.step_s:.0f} % of the step is the engine's"
+
+
+def _launched(letters: Letters, x: float) -> str:
+    values, captured = letters.of("C10"), letters.answer.case.deployment.engine.captured
+    waits = x - values["gpu"]
+    told = f"the GPU waits {format_duration(waits)} of it for the host" if waits > 0.005 * x else "the GPU hides the host"
     if letters.answer.budget <= captured or not captured:
-        return share
-    return f"{share}; up to {format_count(captured)} tokens it runs from a captured graph and takes less"
+        return told
+    return f"{told}; up to {format_count(captured)} tokens captured graphs leave it less to do"
 
 
 def _accepted(letters: Letters, x: float) -> str:
@@ -246,5 +251,5 @@ WORDS: Mapping[str, Callable[[Letters, float], str]] = {
     "E7a": _compute, "E7b": _memory, "E7": _step, "E8": _chunks, "E9a": _full_steps, "E9": _ttft, "E10": _largest,
     "E11": _smallest, "E12": _feasible, "C1": _pairs, "C2a": _first_token, "C2b": _short, "C2": _attention,
     "C3": _routing, "C4": _product, "C5": _message, "C6": _balance, "C7a": _growing, "C7": _windowed,
-    "C8": _host, "C9": _accepted,
+    "C8": _host, "C9": _accepted, "C10": _launched,
 }  # fmt: skip

@@ -30,7 +30,7 @@ TERMS = (
     ("fractions of the peaks", "what kernels reach of arithmetic and bandwidth, and idle or padded tiles (C4)"),
     ("launches, moved rows", "fixed time per launch; rows moved besides: quantised, permuted, or written to the cache"),
     ("links between GPUs", "messages of every layer (C5), and from stage to stage of a pipeline"),
-    ("the engine", "host time per layer, routing, sampling (C8)"),
+    ("the engine", "small kernels, routing, sampling (C8), and what the GPU waits for the host (C10)"),
 )  # fmt: skip
 
 

@@ -57,6 +57,19 @@ def captured(values: Values, requests: int, drafts: int) -> int:
     return sizes[0] if sizes else default(values.table, requests, drafts)
 
 
+def eager(values: Values) -> bool:
+    """Whether a command line leaves every step to the host, decode steps too.
+
+    Parameters
+    ----------
+    values : as given
+    """
+    given = values.arguments.value
+    config = given("compilation_config")
+    mode = config.get("cudagraph_mode") if isinstance(config, dict) else None
+    return bool(given("enforce_eager")) or (isinstance(mode, str) and mode.upper() == "NONE")
+
+
 def _most(sizes: Any) -> int | None:
     """The largest of one or several sizes; None where there is none."""
     found: list[int] = []

@@ -49,7 +49,8 @@ class Reading:
     composition : `mixed` or `prefill_first`
     interval : decode steps after every prompt step, where prompts go first [1]
     draft_tokens : speculative tokens per step
-    captured : tokens up to which a step with prompt tokens runs from a captured graph
+    captured : tokens up to which a step with prompt tokens runs from captured graphs
+    eager : no step runs from one
     weights, kv : formats as the flags name them; None where they follow the checkpoint
     memory_fraction : share of the memory, by the engine's rule [1]
     refusals : what the engine would refuse at start
@@ -71,6 +72,7 @@ class Reading:
     parallelism: Parallelism = field(default_factory=Parallelism)
     draft_tokens: int = 0
     captured: int = 0
+    eager: bool = False
     weights: str | None = None
     kv: str | None = None
     memory_fraction: float

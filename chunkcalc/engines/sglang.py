@@ -77,6 +77,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         max_num_seqs=requests, max_model_len=length,
         composition="mixed" if mixed else "prefill_first", interval=0 if mixed else interval,
         parallelism=parallelism, draft_tokens=max(0, (drafts or 0) - 1),
+        eager=bool(values.take("disable_cuda_graph", False)),
         weights=weights, kv=kv, memory_fraction=fraction,
         unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
         differences=tuple(values.differences), notes=tuple(values.notes),

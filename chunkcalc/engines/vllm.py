@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunkcalc.engines.grammar import Arguments, Grammar
-from chunkcalc.engines.graphs import captured
+from chunkcalc.engines.graphs import captured, eager
 from chunkcalc.engines.graphs import flag as capturing
 from chunkcalc.engines.literals import suffixed
 from chunkcalc.engines.reading import Reading, Target, Values
@@ -86,7 +86,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         parallelism=Parallelism(
             tp=parallelism.tp, pp=parallelism.pp, dp=parallelism.dp, ep=parallelism.stage_gpus if experts else 1
         ),
-        draft_tokens=drafts, captured=captured(values, requests, drafts),
+        draft_tokens=drafts, captured=captured(values, requests, drafts), eager=eager(values),
         weights=weights, kv=kv, memory_fraction=fraction,
         unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
         differences=tuple(values.differences), notes=tuple(values.notes),

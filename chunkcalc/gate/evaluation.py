@@ -66,7 +66,8 @@ class Evaluation(Known):
             found = resolve(self.question(batch=None))
         except ChunkcalcError as error:
             return None, str(error)
-        engine = replace(found.deployment.engine, captured=seen.deployment.engine.captured)
+        given = seen.deployment.engine
+        engine = replace(found.deployment.engine, captured=given.captured, eager=given.eager)
         return replace(found, deployment=replace(found.deployment, engine=engine)), ""
 
     def question(self, batch: int | None, **changes: Any) -> Question:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import KvFormat
 from chunkcalc.traffic.arrivals import Request
 
+CAP = re.compile(r"\bcap (\d{1,9})\b")  # in a note: of the requests in flight
 PLUG_INS = ("atom",)  # engines whose kernels run inside others
 Kind = Literal["serving", "steps", "traces", "vllm", "sglang", "guidellm", "aiperf", "genai-perf"]
 
@@ -81,6 +83,19 @@ class Run:
     prefix_cache: bool | None = None
     date: str = ""
     note: str = ""
+
+    @property
+    def rounds(self) -> bool:
+        """All users send at once, and again when all are answered."""
+        return "sent at once" in self.note
+
+    @property
+    def cap(self) -> int | None:
+        """Requests in flight at most of an open loop [1]."""
+        if self.rate is None or self.concurrency is not None:
+            return self.concurrency
+        found = CAP.search(self.note)
+        return int(found[1]) if found else None
 
     @property
     def kernels(self) -> str:

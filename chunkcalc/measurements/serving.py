@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Literal
@@ -22,6 +23,7 @@ LATENCIES = (
 RISING = (("ttft_p50", "ttft_p95", "ttft_p99"), ("tpot_p50", "tpot_p99"), ("itl_p50", "itl_p95", "itl_p99"))
 MOST_RATE = 1e6  # request/s
 WIDE = "sharegpt"
+UNIFORM = re.compile(r"uniform in \[(\d+\.?\d*), ?(\d*[1-9]\d*\.?\d*)\] x nominal")  # lengths, in a note
 RUN_COLUMNS = (
     *REQUIRED, *LENGTHS, *LOADS, *LATENCIES, "source", "engine_version", "weights", "kv", "requests", "tp", "dp",
     "ep", "pp", "budget", "input_ratio", "max_num_seqs", "spec", "prefix_cache", "date", "source_url_or_repo", "note",
@@ -54,6 +56,9 @@ def run_of(row: int, path: str, values: Mapping[str, object], per_second: float)
     ratio = text(values.get("input_ratio")).lower()
     facts["wide"] = ratio == WIDE
     facts["least_ratio"] = None if facts["wide"] else number(ratio, "input_ratio", 0.0, 1.0)
+    lengths = UNIFORM.search(text(values.get("note")))
+    if lengths and not ratio:
+        facts["least_ratio"] = min(1.0, float(lengths[1]) / float(lengths[2]))
     return Run(row=row, path=path, **facts)
 
 

@@ -36,12 +36,13 @@ def text(found: Score, names: Sequence[str] = ()) -> str:
         ]
     if found.medians_tpot.n or found.medians_ttft.n:
         cells += [
-            _cells("TPOT against medians", found.medians_tpot),
-            _cells("TTFT against medians", found.medians_ttft),
+            _cells("TPOT, medians", found.medians_tpot),
+            _cells("TTFT, medians", found.medians_ttft),
         ]
     for name, (tpot, ttft) in found.plug_ins.items():
         cells += [_cells(f"TPOT, {name}", tpot), _cells(f"TTFT, {name}", ttft)]
     rows.append(table(HEAD, [each for each in cells if each]))
+    rows += _held(found)
     rows += _by_group(found)
     rows += _reasons("left out of the errors", Counter(f"{each.reason} ({each.of})" for each in found.excluded))
     rows += _skipped(found)
@@ -55,6 +56,24 @@ def _cells(name: str, errors: Summary) -> tuple[str, ...]:
         return (name, "0", "-", "-", "-", "-")
     percents = [f"{100 * (value or 0.0):.1f} %" for value in (errors.mape, errors.median, errors.p90)]
     return (name, f"{errors.n:,}", *percents, f"{100 * (errors.bias or 0.0):+.1f} %")
+
+
+def _held(found: Score) -> list[str]:
+    """How often the bands hold, and how often a limit is judged right."""
+    out = []
+    for name, held in found.bands.items():
+        drawn = found.decisions[name]
+        if held.rows:
+            out.append(
+                f"{name.upper()}: {_share(held.inside)} inside the error band, {_share(held.above)} above it; limits "
+                f"of 0.7 to 1.4 times the measured value are judged right in {_share(drawn.right)}, "
+                f"{_share(drawn.kept)} of those called kept and {_share(drawn.sure)} of those called sure"
+            )
+    return ["", *(line for text in out for line in textwrap.wrap(text, WIDTH, subsequent_indent="  "))] if out else []
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
 
 
 def _by_group(found: Score) -> list[str]:
@@ -152,6 +171,8 @@ def json(found: Score) -> dict[str, Any]:
             {"key": dict(each.key), "tpot": asdict(each.tpot), "ttft": asdict(each.ttft)} for each in found.groups
         ],
         "medians": {"tpot": asdict(found.medians_tpot), "ttft": asdict(found.medians_ttft)},
+        "bands": {name: each._asdict() for name, each in found.bands.items()},
+        "decisions": {name: each._asdict() for name, each in found.decisions.items()},
         "plug_ins": {name: {"tpot": asdict(t), "ttft": asdict(f)} for name, (t, f) in found.plug_ins.items()},
         "below_floor": [each.served.run.row for each in found.predictions if each.below_floor],
         "predictions": [

@@ -25,7 +25,7 @@ class Constant(NamedTuple):
 # Times in seconds, shares as fractions. The spreads are what the shipped values differ by between engines and
 # architectures; a cluster further off still gets there, as the loss is robust for them too.
 CONSTANTS: Mapping[str, Constant] = {
-    "decode_layer": Constant(20e-6, 0.0, 500e-6, "host time per layer of a step"),
+    "decode_layer": Constant(20e-6, 0.0, 500e-6, "small kernels per layer of a step"),
     "launches": Constant(0.3, 0.05, 6.0, "share of a kernel's launch time that is left"),
     "experts": Constant(0.08, 0.5, 4.0, "time of expert products over the kernels'"),
     "narrow_expert_launches": Constant(0.2, 0.05, 2.0, "the same for launches of 4-bit experts"),
@@ -34,14 +34,17 @@ CONSTANTS: Mapping[str, Constant] = {
     "sequence": Constant(5e-6, 0.0, 100e-6, "bookkeeping per request of a step"),
     "request": Constant(20e-3, 0.0, 0.5, "time per request outside its steps"),
     "prompt_token": Constant(5e-6, 0.0, 50e-6, "the same per prompt token"),
-    "prompt_layer": Constant(100e-6, 0.0, 2e-3, "host time per layer of a prompt step"),
-    "least_prompt_layer": Constant(500e-6, 0.0, 4e-3, "least time per expert layer of a prompt step"),
+    "host_dense": Constant(200e-6, 0.0, 2e-3, "host time per layer of a prompt step, dense models"),
+    "host_moe": Constant(300e-6, 0.0, 4e-3, "the same with experts"),
+    "host_latent": Constant(400e-6, 0.0, 4e-3, "the same with latent attention"),
+    "host_hybrid": Constant(500e-6, 0.0, 4e-3, "the same of hybrids"),
     "latent_request": Constant(500e-6, 0.0, 4e-3, "time per latent layer outside the steps of a request"),
 }
 # Where the shipped value is zero the engine has no such cost, and a fit invents none.
-ENGINES_OWN = frozenset(("least_prompt_layer", "latent_request"))
+ENGINES_OWN = frozenset(("latent_request",))
 DECODE = ("decode_layer", "launches", "experts", "narrow_expert_launches", "expert_layer", "cache", "sequence")
-PROMPT = ("request", "prompt_token", "prompt_layer", "least_prompt_layer", "latent_request")
+HOST = ("host_dense", "host_moe", "host_latent", "host_hybrid")
+PROMPT = ("request", "prompt_token", *HOST, "latent_request")
 # What cross-validation chooses between, fewest constants first.
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "request": ("request",),

@@ -19,11 +19,13 @@ from chunkcalc.engines.tables import table
 from chunkcalc.records import Deployment, Hardware, Kernel, Overheads
 from chunkcalc.scoring.served import Served
 from chunkcalc.time import roofline
-from chunkcalc.time.step import StepTimer
+from chunkcalc.time.step import StepTimer, with_host
 from chunkcalc.traffic.closed_loop import Loop, Steps, first_token_time, full_step, lock_step, prompt_room, token_time
+from chunkcalc.work.counts import kind
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 STEPS = ("decode", "prompt", "riding", "full")
+KINDS = ("dense", "moe", "latent", "hybrid")
 PARTS = ("fixed", "launches", "narrow_expert_launches", "experts", "quantising", "arithmetic")
 NUDGE = 0.1  # of the time of arithmetic, for its slope
 
@@ -46,19 +48,18 @@ class Features:
     Parameters
     ----------
     rows : the runs
-    captured : short prompts run from captured graphs, as the engine has them; without, none does
     """
 
-    def __init__(self, rows: Sequence[Row], *, captured: bool = True) -> None:
-        n = len(rows)
-        self.size, self._captured = n, captured
+    def __init__(self, rows: Sequence[Row]) -> None:
+        n = self.size = len(rows)
         self.parts = {part: np.zeros((n, len(STEPS))) for part in PARTS}
         self._cache: list[tuple[int, float, float]] = []
         self.layers, self.experts, self.latent, self.norm = np.zeros((4, n))
         self.decoding, self.users, self.asked, self.wave, self.output, self.prompt = np.zeros((6, n))
         self.together, self.ranks, self.poll, self.cold, self.chunks, self.found, self.half = np.ones((7, n))
         self.answers = np.ones((max((len(row.served.bench.answers) for row in rows), default=1), n))
-        self.eager = np.zeros((n, len(STEPS)))  # steps with prompt tokens that run from no captured graph
+        self.launched, self.replayed = np.zeros((2, n, len(STEPS)))  # layers that the host launches, or replays
+        self.kinds = np.zeros(n, int)
         self.mixed = np.array([row.served.deployment.engine.composition == "mixed" for row in rows])
         for index, row in enumerate(rows):
             self._add(index, row)
@@ -71,10 +72,13 @@ class Features:
         ranks, timer = deployment.parallelism.dp, StepTimer(deployment, host=False)
         arithmetic = deployment.engine.overheads.arithmetic
         hardware = [
-            roofline.served(deployment.hardware, Overheads(arithmetic=arithmetic * nudge)) for nudge in (1, 1 + NUDGE)
+            roofline.served(deployment.hardware, Overheads(arithmetic=arithmetic * nudge), deployment.engine.name)
+            for nudge in (1, 1 + NUDGE)
         ]
         for step, (c, b, p, prompts) in self._steps(index, row).items():
-            self.eager[index, STEPS.index(step)] = c > 0 and c + b > deployment.engine.captured * self._captured
+            if c > 0:
+                held = self.replayed if c + b <= deployment.engine.captured else self.launched
+                held[index, STEPS.index(step)] = deployment.model.layer_count
             for kernel in timer.kernels(c, p, b, bench.prompt + bench.output / 2, prompts):
                 self._sum(index, STEPS.index(step), kernel, hardware[0], hardware[1])
         self.decoding[index], self.users[index] = row.decoding, row.users
@@ -88,7 +92,7 @@ class Features:
     def _count(self, index: int, deployment: Deployment) -> None:
         """Layers that the overheads of a step are paid for."""
         groups, engine = deployment.model.layers, deployment.engine
-        self.layers[index] = deployment.model.layer_count
+        self.layers[index], self.kinds[index] = deployment.model.layer_count, KINDS.index(kind(deployment.model))
         self.experts[index] = sum(group.count for group in groups if group.ffn.kind == "moe")
         self.latent[index] = sum(group.count for group in groups if group.attention.kind == "mla")
         fused = engine.name != "vllm" or table(engine.name, engine.version).since(NORM_FUSED)
@@ -184,13 +188,12 @@ class Features:
         always = (
             self.layers * held["decode_layer"] + self.experts * held["expert_layer"] + self.norm * held["norm_layer"]
         )
-        more = self.layers * np.maximum(0, held["prompt_layer"] - held["decode_layer"])
-        least = self.experts * held["least_prompt_layer"]
+        launching = np.choose(self.kinds, [held[f"host_{each}"] for each in KINDS])
+        host = self.launched * launching[:, None] + self.replayed * np.minimum(held["host_graph"], launching)[:, None]
         beside = np.where(self.mixed, np.maximum(self.decoding - 1, 0), 0.0)
 
         def step(name: str, time: Array, decodes: Array) -> Array:
-            host = always + more * self.eager[:, STEPS.index(name)] + held["sequence"] * decodes
-            return np.maximum(time + host, least)
+            return np.asarray(with_host(time + always + held["sequence"] * decodes, host[:, STEPS.index(name)]))
 
         decode = decode + always + held["sequence"] * self.decoding
         prompt = self.chunks * step("prompt", prompt, beside)

@@ -21,6 +21,7 @@ LONGER = 4  # times the output
 MOST = 0.5  # share of the testable rows of a server or label that fail, beyond which all of it does
 DROP = 0.75  # time per token with more users over that with fewer
 STALL = 2.5  # first-token time over that of the same prompt with another answer length
+LEAST_REQUESTS = 3  # of a user, below which it was in the first wave as often as not
 REPEAT = 1.12  # time per token over that of another run of the same load; repeats differ by 1.6 % (median)
 ALONE = 8  # requests in flight up to which that shows
 SLOW_REPEAT = "another run of the same label was much faster"
@@ -28,6 +29,7 @@ CAVEATS: Mapping[str, tuple[str, Of]] = {
     "slow repeat": (SLOW_REPEAT, "both"),
     "all requests at once": ("all requests came at once", "ttft"),
     "form factor not stated": ("which card it was is not said", "both"),
+    "kernels forced": ("kernels were forced that the engine would not choose", "both"),
     "queue-bound": ("bound by the queue, as its source says", "ttft"),
 }
 HARNESSES = frozenset(("nvidia-gap-analysis",))  # load pattern unknown: no first-token times
@@ -55,7 +57,7 @@ def exclusions(runs: Sequence[Run], *, repeats: bool = True) -> list[Exclusion]:
     repeats : also runs of the same load that were slower than another; without, what the file says of them only
     """
     found: dict[int, Exclusion] = {}
-    for test in (_speculative, _same_values, _queued, _falling, _repeats, _caveats, _stalled, _harness):
+    for test in (_speculative, _same_values, _queued, _falling, _repeats, _caveats, _stalled, _few, _harness):
         for each in () if test is _repeats and not repeats else test(runs):
             kept = found.get(each.row)
             if kept is None or (kept.of != "both" and each.of == "both"):
@@ -119,7 +121,7 @@ def _queued(runs: Sequence[Run]) -> Iterable[Exclusion]:
     for run in runs:
         if run.ttft and run.tpot and run.concurrency and run.source not in HARNESSES:
             decoding = run.output_tokens * run.tpot
-            wave = min(1.0, run.concurrency / (run.requests or 10 * run.concurrency))
+            wave = 1.0 if run.rounds else min(1.0, run.concurrency / (run.requests or 10 * run.concurrency))
             if run.ttft > decoding / run.concurrency + decoding / 2 * wave:
                 yield Exclusion(
                     run.row, "more than the prompts of all users take: waiting for a place, or a stall", "both"
@@ -130,12 +132,23 @@ def _falling(runs: Sequence[Run]) -> Iterable[Exclusion]:
     """More users cannot make a token faster by a quarter."""
     closed = [run for run in runs if run.tpot and run.concurrency]
     for group in _grouped(closed, lambda run: (_server(run), run.prompt_tokens, run.output_tokens)).values():
-        most = 0.0
+        most, falling = 0.0, []
         for run in sorted(group, key=lambda run: run.concurrency or 0):
             tpot = run.tpot or 0.0
             if tpot < DROP * most:
-                yield Exclusion(run.row, "faster per token than with fewer users", "both")
+                falling.append(run)
             most = max(most, tpot)
+        if len(falling) > 1:  # up and down again and again: none of them is that of the label
+            falling = group
+        yield from (Exclusion(run.row, "faster per token than with fewer users", "both") for run in falling)
+
+
+def _few(runs: Sequence[Run]) -> Iterable[Exclusion]:
+    """Where a user sends once or twice the first wave of prompts is most of the run."""
+    for run in runs:
+        if run.requests and run.concurrency and not run.rate and not run.rounds:
+            if run.requests < LEAST_REQUESTS * run.concurrency and run.concurrency > 1:
+                yield Exclusion(run.row, f"fewer than {LEAST_REQUESTS} requests per user", "ttft")
 
 
 def _stalled(runs: Sequence[Run]) -> Iterable[Exclusion]:

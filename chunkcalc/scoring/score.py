@@ -8,13 +8,14 @@ from typing import Any
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Measurements, Skipped
 from chunkcalc.scoring.errors import Summary, summary
-from chunkcalc.scoring.found import Group, Score, Scored
+from chunkcalc.scoring.found import Coverage, Decisions, Group, Score, Scored
 from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import NO_LINK, Link, Servers, predict
 from chunkcalc.scoring.single import READ, steps, traces
 
 Progress = Callable[[Iterable[Any]], Iterable[Any]]
 FIELDS = ("source", "engine", "engine_version", "model", "gpu", "weights", "kv", "tp", "dp", "ep", "concurrency")
+LIMITS = (0.7, 0.8, 0.9, 1.1, 1.2, 1.4)  # of a measured value
 NO_MEAN = "no mean latency was published"
 
 
@@ -86,6 +87,8 @@ def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, ser
         tpot=_of(own, "tpot"), ttft=_of(own, "ttft"),
         every_tpot=_every(own, "tpot"), every_ttft=_every(own, "ttft"),
         plug_ins={name: (_of(each, "tpot"), _of(each, "ttft")) for name, each in plug_ins.items()},
+        bands={name: _coverage(own, name) for name in ("tpot", "ttft")},
+        decisions={name: _decisions(own, name) for name in ("tpot", "ttft")},
         medians_tpot=_against(medians, "tpot"), medians_ttft=_against(medians, "ttft"),
         excluded=tuple(each for each in sorted(left.values()) if each.row in rows),
         skipped=tuple(sorted(skipped)), groups=_groups(found, by), predictions=tuple(found),
@@ -102,9 +105,33 @@ def _every(found: Iterable[Scored], name: str) -> Summary:
 
 
 def _against(found: Iterable[Scored], name: str) -> Summary:
-    """Predicted means against medians."""
-    pairs = [(getattr(each.predicted, name), getattr(each.served.run, f"{name}_p50")) for each in found]
-    return summary(predicted / measured for predicted, measured in pairs if measured)
+    """Predicted medians against measured ones."""
+    place = ("ttft", "tpot").index(name)
+    pairs = [(each.predicted.typical, getattr(each.served.run, f"{name}_p50")) for each in found]
+    return summary(typical[place] / measured for typical, measured in pairs if typical and measured)
+
+
+def _coverage(found: Iterable[Scored], name: str) -> Coverage:
+    """How often the bands hold, over the rows that count."""
+    rows = [(ratio, each.width(name)) for each in found if name in each.of and (ratio := each.ratio(name))]
+    if not rows:
+        return Coverage()
+    off = [(1 / ratio - 1, width) for ratio, width in rows]
+    inside = sum(abs(by) <= width for by, width in off) / len(off)
+    return Coverage(len(off), inside, sum(by > width for by, width in off) / len(off))
+
+
+def _decisions(found: Iterable[Scored], name: str) -> Decisions:
+    """Limits drawn around the measured values of the rows that count."""
+    rows = [(ratio, each.width(name)) for each in found if name in each.of and (ratio := each.ratio(name))]
+    if not rows:
+        return Decisions()
+    drawn = [(ratio <= factor, ratio * (1 + width) <= factor, factor >= 1) for ratio, width in rows for factor in LIMITS]
+    kept, sure = ([truth for *says, truth in drawn if says[index]] for index in (0, 1))
+    return Decisions(
+        len(drawn), sum(says == truth for says, _, truth in drawn) / len(drawn),
+        sum(kept) / len(kept) if kept else None, sum(sure) / len(sure) if sure else None,
+    )  # fmt: skip
 
 
 def _groups(found: Sequence[Scored], by: Sequence[str]) -> tuple[Group, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,11 +14,11 @@ from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.measurements import Run
-from chunkcalc.records import ENGINE_NAMES, Deployment, Workload
+from chunkcalc.records import ENGINE_NAMES, Deployment
+from chunkcalc.scoring.open_loop import open_loop
 from chunkcalc.scoring.server_flags import Launch, launch_for, poll_for
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.closed_loop import Bench, Closed, closed_loop
-from chunkcalc.traffic.flow import Traffic
 from chunkcalc.traffic.lengths import parts
 from chunkcalc.work.counts import gpu_weight_bytes
 
@@ -30,7 +29,8 @@ PROFILED = "inferencex-profiling"  # a rerun with settings of its own
 REQUESTS_PER_USER = 10  # of a public run, and assumed where a file does not say
 # Runs that began without a warm-up met kernels and batch sizes for the first time in their first wave: the fit of
 # benchmarks/fit_engines.py to them. Later ones warm the server with two requests per user.
-COLD, WARM = 1.4, 1.0
+COLD: Mapping[str, float] = {**dict.fromkeys(ENGINE_NAMES, 1.4), "sglang": 3.0}
+WARM = 1.0
 # Variation of the answers of conversations (ShareGPT), as a lognormal: over 19 runs of SGLang in GPUStack's tables the
 # time that a wave of prompts adds per token is 4.4 times as long by request as by token (medians of serving2.csv:
 # tpot_ms against itl_mean_ms, each less itl_p50_ms), which is what the lengths below give for E[1/o] E[o].
@@ -67,15 +67,9 @@ def predict(served: Served) -> Closed:
     ------
     ChunkcalcError : more arrives than is served
     """
-    run, bench = served.run, served.bench
-    if run.concurrency is not None:
-        return closed_loop(served.timer, bench)
-    prompt, output = max(1, round(bench.prompt)), max(2, round(bench.output))
-    workload = Workload(prompt=prompt, output=output, batch=0, context=prompt + output // 2)
-    flow = Traffic(served.deployment, workload, max(1, math.floor(bench.budget)), served.timer).at_rate(run.rate or 0.0)
-    if flow is None:
-        raise ChunkcalcError(f"at {run.rate:g} requests/s more arrives than is served", "rate", "no steady state")
-    return Closed(ttft=flow.ttft, tpot=flow.tpot, longest=flow.step, decoding=flow.batch, waiting=0.0)
+    if served.run.rate is not None:
+        return open_loop(served.run, served.timer, served.bench)
+    return closed_loop(served.timer, served.bench)
 
 
 class Servers:
@@ -121,9 +115,9 @@ class Servers:
         public = run.source.startswith(PUBLIC)
         bench = Bench(
             prompt=run.prompt_tokens, output=run.output_tokens, users=run.concurrency or 1,
-            requests=run.requests or REQUESTS_PER_USER * (run.concurrency or 1),
+            requests=(None if run.rounds else run.requests) or _each_user(run) * (run.concurrency or 1),
             budget=budget, most=most, whole=launch.prefill_whole,
-            cold=COLD if public and not run.date else WARM, answers=answers(run),
+            cold=COLD[run.engine] if public and not run.date else WARM, answers=answers(run),
         )  # fmt: skip
         return Served(run=run, deployment=deployment, timer=timer, bench=bench, launch=launch.match)
 
@@ -169,6 +163,11 @@ class Servers:
             default = found.default(_field(words.requests), hardware)
             most = default.value if default and isinstance(default.value, int) else None
         return budget, most
+
+
+def _each_user(run: Run) -> int:
+    """Requests of a user, from one moment at which all sent to the next."""
+    return 1 if run.rounds else REQUESTS_PER_USER
 
 
 def _field(flag: str) -> str:

@@ -73,18 +73,21 @@ def seconds(kernel: Kernel, hardware: Hardware) -> Any:
 NARROW_EXPERTS = frozenset(("moe.nvfp4", "moe.mxfp4", "moe.int4", "moe.int4_g32"))
 
 
-def served(hardware: Hardware, overheads: Overheads) -> Hardware:
-    """A GPU as the kernels of an engine's steps see it: captured launches, fused quantisation.
+def served(hardware: Hardware, overheads: Overheads, engine: str = "") -> Hardware:
+    """A GPU as the kernels of an engine's steps see it: its own kernels, captured launches, fused quantisation.
 
     Parameters
     ----------
     hardware : the GPU, its kernels measured alone
     overheads : of the engine
+    engine : whose kernels run, where its own were measured
     """
-    if overheads == Overheads():
+    own = hardware.kernels.get(engine, {})
+    if overheads == Overheads() and not own:
         return hardware
-    efficiency = {key: _inside(key, found, overheads) for key, found in hardware.efficiency.items()}
-    return replace(hardware, efficiency=efficiency)
+    kernels = {**hardware.efficiency, **own}
+    efficiency = {key: _inside(key, found, overheads) for key, found in kernels.items()}
+    return replace(hardware, efficiency=efficiency, generic=hardware.generic - own.keys())
 
 
 def _inside(key: str, alone: Efficiency, overheads: Overheads) -> Efficiency:

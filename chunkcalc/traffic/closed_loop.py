@@ -24,6 +24,7 @@ from chunkcalc.time.step import StepTimer
 LARGEST_CHUNK = 16384
 FULLEST = 0.95  # share of the time with prompts beyond which the wait for them is not told
 ROUNDS, CLOSE = 60, 1e-4
+HALF = 0.5
 
 
 class Steps(NamedTuple):
@@ -125,6 +126,31 @@ def first_token_time(steps: Steps, loop: Loop, decoding: Any) -> Any:
     return loop.wave * loop.cold * first + (1 - loop.wave) * later
 
 
+def typical(steps: Steps, loop: Loop, decoding: Any) -> tuple[Any, Any]:
+    """First token and time per token of the request in the middle: of the later ones where these are most.
+
+    A prompt in the works delays fewer than half of the requests, unless prompts take up half of the time.
+
+    Parameters
+    ----------
+    steps : step times
+    loop : the load
+    decoding : requests that decode at once [1]
+
+    Returns
+    -------
+    times [s]
+    """
+    if loop.wave > HALF:
+        return first_token_time(steps, loop, decoding), token_time(steps, loop, decoding)
+    later = loop._replace(wave=0.0, answers=(1.0,))
+    added = _added(steps, later, decoding)
+    tpot = token_time(steps, later, decoding)
+    if added > HALF * (steps.decode + added):
+        return first_token_time(steps, later, decoding), tpot
+    return steps.prompt + steps.decode / 2 + (loop.poll - 1) / 2 * steps.decode + loop.rest, tpot
+
+
 def first_wave(steps: Steps, loop: Loop) -> Any:
     """Mean time in which the prompts of all users are through, when all come at once.
 
@@ -149,6 +175,8 @@ class Closed:
     decoding : requests that decode at once, on the replica [1]
     waiting : users that wait for a place, in the KV cache or by the server's limit [1]
     steps : the step times at that batch; None where arrivals at a rate were predicted
+    times : every first token of arrivals at a rate, sorted [s]
+    typical : first token, and time per token, of the request in the middle [s]
     """
 
     ttft: float
@@ -157,6 +185,8 @@ class Closed:
     decoding: float
     waiting: float
     steps: Steps | None = None
+    times: tuple[float, ...] = ()
+    typical: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,8 +309,13 @@ def closed_loop(timer: StepTimer, bench: Bench) -> Closed:
     longest = max(steps.full, steps.prompt) + (0.0 if deployment.engine.composition == "mixed" else steps.decode)
     return Closed(
         ttft=float(ttft + queued), tpot=float(tpot), longest=float(longest), decoding=float(decoding * ranks),
-        waiting=float((asked - users) * ranks), steps=steps,
+        waiting=float((asked - users) * ranks), steps=steps, typical=_typical(steps, loop, decoding, queued),
     )  # fmt: skip
+
+
+def _typical(steps: Steps, loop: Loop, decoding: float, queued: float) -> tuple[float, float]:
+    ttft, tpot = typical(steps, loop, decoding)
+    return float(ttft + queued), float(tpot)
 
 
 def lock_step(deployment: Deployment) -> bool:

@@ -7,7 +7,6 @@ its products, so the knee of a MoE stands E/k times higher than that of a dense 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from chunkcalc import ops
@@ -58,32 +57,6 @@ def least_experts(E: Any, k: Any, n: Any) -> Any:
     return ops.maximum(LEAST_COVERAGE * distinct_experts(E, k, n), ops.minimum(k * n, k))
 
 
-def busiest_rank(experts: Any, ep: int, per_rank: float) -> Any:
-    """Distinct experts on the busiest of ep ranks: the mean plus the expected largest deviation.
-
-    Parameters
-    ----------
-    experts : mean distinct experts of a rank [1]
-    ep : ranks [1]
-    per_rank : experts that live on a rank [1]
-
-    Returns
-    -------
-    experts, at most all of the rank [1]
-
-    Notes
-    -----
-    The maximum of ep roughly normal counts lies sqrt(2 ln ep) standard deviations above the
-    mean. The spread D(1 - D/E) shrinks again as a rank fills; its peak value is kept from there
-    on, so that the count never falls as tokens are added.
-    """
-    if ep == 1:
-        return experts
-    filled = ops.minimum(experts, per_rank / 2)
-    spread = (2 * math.log(ep) * filled * (1 - filled / per_rank)) ** 0.5
-    return ops.minimum(experts + spread, per_rank)
-
-
 def routes(ffn: Moe) -> float:
     """Experts that compute for a token; identity experts take their share of the routes [1].
 
@@ -110,7 +83,7 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launc
     model, parallelism, precision = deployment.model, deployment.parallelism, deployment.precision
     out = [product("router", n, copied(ffn.experts, model.hidden, parallelism.tp), "bf16", launches)]
     out.append(
-        _experts(
+        grouped(
             ffn,
             model.hidden,
             parallelism.stage_gpus,
@@ -130,8 +103,18 @@ def kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any, launc
     return out
 
 
-def _experts(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, launches: Any) -> Kernel:
-    """The grouped products of the routed experts on one GPU."""
+def grouped(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, launches: Any) -> Kernel:
+    """The grouped products of the routed experts on one GPU.
+
+    Parameters
+    ----------
+    ffn : the mixture
+    hidden : width of the model [1]
+    gpus, ep : that share the experts, and over how many of them whole experts spread [1]
+    dtype : weight format
+    n : tokens over all of them [token]
+    launches : layers of this kind [1]
+    """
     width = ffn.latent or hidden
     slice_width = ffn.intermediate * ep / gpus
     weights_per_expert = (3 if ffn.gated else 2) * width * slice_width
@@ -139,15 +122,14 @@ def _experts(ffn: Moe, hidden: int, gpus: int, ep: int, dtype: str, n: Any, laun
     top_k = routes(ffn)
     rows = n * top_k / ep
     touched = distinct_experts(ffn.experts, top_k, n) / ep
-    busiest = busiest_rank(touched, ep, ffn.experts / ep)
     useful = 2 * weights_per_expert * rows
     return Kernel(
         "experts", "moe", dtype,
         flops=useful * (BUSIEST_ROWS if ep > 1 else 1.0),
-        bytes=expert_bytes * busiest,
+        bytes=expert_bytes * touched,
         least_flops=useful,
         least_bytes=expert_bytes * least_experts(ffn.experts, top_k, n) / ep,
-        waste=2 * weights_per_expert * busiest,
+        waste=2 * weights_per_expert * touched,
         activation_bytes=rows * (2 * width + 2 * slice_width) * 2,
         launches=launches,
     )  # fmt: skip
