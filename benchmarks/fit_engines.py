@@ -27,6 +27,7 @@ from chunkcalc.scoring.features import Array, Features
 from chunkcalc.scoring.served import COLD
 
 ENGINES = ("vllm", "sglang", "trtllm")
+LIKE_VLLM = ("atom",)  # none of its rows is fitted to
 TRUSTED = (*KNOWN_LOAD, "nvidia")
 MARK = "# Engines: what they add to the kernels of a step (records.Overheads). Written by benchmarks/fit_engines.py."
 FEW = 64  # users up to which other sources than the public ones are believed
@@ -44,10 +45,9 @@ class Constant:
     """A constant of the fit.
 
     start, scale, low, high : where it starts, by how much it is expected to move, its physical range
-    by : what it differs by: each `engine`, each `group` of architectures, each `family` of groups, or nothing
+    by : what it differs by: each `engine`, each `group` of architectures, or nothing
     only : engines that have it; the others hold zero
     fixed : not fitted
-    firm : its start is believed where rows do not tell otherwise
     values : of a fixed one, by engine, where it differs from the start
     """
 
@@ -58,7 +58,6 @@ class Constant:
     by: str = ""
     only: tuple[str, ...] = ENGINES
     fixed: bool = False
-    firm: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -71,8 +70,9 @@ CONSTANTS: Mapping[str, Constant] = {
     "host_dense": Constant(350e-6, 100e-6, 0, 2e-3, fixed=True, values={"sglang": 300e-6, "trtllm": 100e-6}),
     "host_moe": Constant(500e-6, 100e-6, 0, 2e-3, fixed=True, values={"sglang": 1.4e-3, "trtllm": 100e-6}),
     "host_latent": Constant(700e-6, 100e-6, 0, 2e-3, fixed=True, values={"sglang": 1.4e-3, "trtllm": 100e-6}),
-    "host_hybrid": Constant(900e-6, 100e-6, 0, 4e-3, fixed=True, values={"sglang": 1.7e-3, "trtllm": 100e-6}),
+    "host_hybrid": Constant(700e-6, 100e-6, 0, 4e-3, fixed=True, values={"sglang": 1.7e-3, "trtllm": 100e-6}),
     "host_graph": Constant(150e-6, 50e-6, 0, 1e-3, fixed=True, values={"trtllm": 100e-6}),
+    "host_spread": Constant(2.0, 0.5, 1.0, 4.0, fixed=True),  # from one public pair of steps to another
     "expert_layer": Constant(15e-6, 20e-6, 0, 100e-6),
     "latent_request": Constant(500e-6, 500e-6, 0, 4e-3, only=("trtllm",)),
     "norm_layer": Constant(20e-6, 20e-6, 0, 80e-6, only=("vllm",)),
@@ -81,10 +81,8 @@ CONSTANTS: Mapping[str, Constant] = {
     # Single users of SGLang (DeepSeek on B200, 8k tokens) refute the 38 us that first waves would ask for.
     "prompt_token": Constant(10e-6, 5e-6, 0, 40e-6, fixed=True, only=("vllm", "sglang")),
     "launches": Constant(0.9, 0.3, 0.05, 6.0, by="group"),
-    # The other engines' tables were timed in their own way: their launches over those of vLLM's.
-    "own_launches": Constant(1.0, 0.3, 0.1, 4.0, by="engine", only=("sglang", "trtllm"), firm=True),
     "narrow_expert_launches": Constant(0.3, 0.3, 0.1, 2.0, fixed=True),
-    "experts": Constant(1.0, 0.15, 0.5, 4.0, by="family"),
+    "experts": Constant(1.0, 0.15, 0.5, 4.0, fixed=True),
     "cache": Constant(1.0, 0.15, 0.4, 1.0, fixed=True),
     "quantising": Constant(0.0, 0.3, 0.0, 1.5, fixed=True),
     "cold": Constant(COLD["vllm"], 0.2, 1.0, 3.0, fixed=True, values=COLD),
@@ -93,18 +91,15 @@ GROUPS = {
     "blackwell-ultra": "blackwell",
     "ada": "hopper",
 }  # architectures that share their constants
-FAMILIES = {"ampere": "hopper"}  # groups with too few rows to tell all of theirs
-BY_GROUP = ("group", "family")
-FIRST, LATER = ("ampere", "hopper", "blackwell", "blackwell-rtx"), ("cdna3", "cdna4")  # what is fitted first, and on top of it
+FIRST, LATER = (
+    ("ampere", "hopper", "blackwell", "blackwell-rtx"),
+    ("cdna3", "cdna4"),
+)  # what is fitted first, and on top of it
 
 
 def _group(arch: str) -> str:
     found = GROUPS.get(arch, arch)
     return found if found in FIRST + LATER else "other"
-
-
-def _family(group: str) -> str:
-    return FAMILIES.get(group, group)
 
 
 class Fit:
@@ -117,7 +112,6 @@ class Fit:
         groups = [_group(row.served.deployment.hardware.arch) for row in self.rows]
         self.groups = sorted(set(groups))
         self.group = np.array([self.groups.index(group) for group in groups])
-        self.family = np.array([self.groups.index(_family(group)) for group in groups])
         self.tpot = np.array([row.tpot or np.nan for row in self.rows])
         self.ttft = np.array([row.ttft or np.nan for row in self.rows])
         self.sets = np.array([" ".join(row.label) for row in self.rows])
@@ -131,7 +125,7 @@ class Fit:
         place = 0
         for name, constant in self.constants.items():
             if not constant.fixed:
-                size = {"engine": len(ENGINES), **dict.fromkeys(BY_GROUP, len(self.groups))}.get(constant.by, 1)
+                size = {"engine": len(ENGINES), "group": len(self.groups)}.get(constant.by, 1)
                 self.places[name] = slice(place, place + size)
                 place += size
         self.size = place
@@ -150,14 +144,6 @@ class Fit:
             out[place] = self.constants[name].start / self.constants[name].scale
         return out
 
-    def belief(self) -> Array:
-        """How firmly each start value is believed, per scale of its constant."""
-        out = np.full(self.size, PRIOR)
-        for name, place in self.places.items():
-            if self.constants[name].firm:
-                out[place] = ALIKE
-        return out
-
     def values(self, x: Array) -> dict[str, Array]:
         """Every constant, one value per row."""
         out = {}
@@ -167,13 +153,17 @@ class Fit:
                 found = each[self.engine]
             else:
                 held = x[self.places[name]] * constant.scale
-                which = {"engine": self.engine, "group": self.group, "family": self.family}
+                which = {"engine": self.engine, "group": self.group}
                 found = held[which[constant.by]] if constant.by else np.full(len(self.rows), held[0])
             having = np.isin(self.engine, [ENGINES.index(name) for name in constant.only])
             out[name] = np.where(having, found, 0.0)
-        own = out.pop("own_launches")
-        out["launches"] = out["launches"] * np.where(own > 0, own, 1.0)
         return out
+
+    def value(self, x: Array, name: str, of: str) -> float:
+        """A fitted constant, of an engine or of a group of architectures where it differs by those."""
+        constant, held = self.constants[name], x[self.places[name]] * self.constants[name].scale
+        among = ENGINES if constant.by == "engine" else self.groups
+        return float(held[list(among).index(of)] if constant.by else held[0])
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """TPOT and TTFT of every row [s]."""
@@ -187,15 +177,15 @@ class Fit:
         first = self.start() if start is None else start.copy()
         free = np.ones(self.size, bool) if groups == FIRST else np.zeros(self.size, bool)
         for name, place in self.places.items():
-            if self.constants[name].by in BY_GROUP:
+            if self.constants[name].by == "group":
                 free[place] = [group in groups for group in self.groups]
         low, high = np.zeros(self.size), np.zeros(self.size)
         for name, place in self.places.items():
             constant = self.constants[name]
             low[place], high[place] = constant.low / constant.scale, constant.high / constant.scale
         token, prompt = chosen & np.isfinite(self.tpot), chosen & np.isfinite(self.ttft)
-        prior, belief = self.start(), self.belief()
-        apart = [place for name, place in self.places.items() if self.constants[name].by in BY_GROUP]
+        prior = self.start()
+        apart = [place for name, place in self.places.items() if self.constants[name].by == "group"]
         shared = np.array([group in FIRST for group in self.groups])
 
         def whole(part: Array) -> Array:
@@ -210,7 +200,7 @@ class Fit:
                 [
                     np.log(tpot[token] / self.tpot[token]) * self.weight[token] / TPOT_SCALE,
                     np.log(ttft[prompt] / self.ttft[prompt]) * self.weight[prompt] / TTFT_SCALE,
-                    belief * (x - prior),
+                    PRIOR * (x - prior),
                     *(ALIKE * (x[place] - x[place][shared].mean()) for place in apart),
                 ]
             )
@@ -237,7 +227,7 @@ class Fit:
         for name, place in self.places.items():
             constant = self.constants[name]
             held = x[place] * constant.scale
-            names = {"engine": ENGINES, **dict.fromkeys(BY_GROUP, self.groups)}.get(constant.by, ("all",))
+            names = {"engine": ENGINES, "group": self.groups}.get(constant.by, ("all",))
             told = []
             for each, value in zip(names, held, strict=True):
                 if constant.by == "engine" and each not in constant.only:
@@ -279,30 +269,22 @@ def chosen_rows(fit: Fit, groups: Sequence[str]) -> Array:
 
 
 def block(fit: Fit, x: Array) -> str:
-    """The constants as tables of a profile."""
+    """The constants as tables of a profile; ATOM, whose host is Python too, has those of vLLM."""
     lines = [MARK]
-    for index, engine in enumerate(ENGINES):
+    for engine in (*ENGINES, *LIKE_VLLM):
+        of = "vllm" if engine in LIKE_VLLM else engine
         lines += ["", f"[engine.{engine}]"]
         for name, constant in fit.constants.items():
-            if name == "cold" or engine not in constant.only or constant.by in BY_GROUP:
+            if name == "cold" or of not in constant.only or constant.by == "group":
                 continue
-            held = (
-                constant.values.get(engine, constant.start)
-                if constant.fixed
-                else (x[fit.places[name]] * constant.scale)[index if constant.by else 0]
-            )
-            lines.append(_line(name, float(held)))
-        lines += [
-            _line(name, float(constant.start)) for name, constant in fit.constants.items() if constant.by in BY_GROUP
-        ]
+            held = constant.values.get(of, constant.start) if constant.fixed else fit.value(x, name, of)
+            lines.append(_line(name, held))
+        lines += [_line(name, each.start) for name, each in fit.constants.items() if each.by == "group"]
         for group in (*FIRST, *LATER):
             lines += ["", f"[engine.{engine}.{group}]"]
             if group in ARITHMETIC:
                 lines.append(_line("arithmetic", ARITHMETIC[group]))
-            for name, constant in fit.constants.items():
-                if constant.by in BY_GROUP:
-                    of = _family(group) if constant.by == "family" else group
-                    lines.append(_line(name, float((x[fit.places[name]] * constant.scale)[fit.groups.index(of)])))
+            lines.append(_line("launches", fit.value(x, "launches", group)))
     return "\n".join(lines) + "\n"
 
 
@@ -330,17 +312,10 @@ def main() -> None:
         kept = path.read_text(encoding="utf-8").split(MARK)[0].rstrip()
         path.write_text(f"{kept}\n\n{block(fit, x)}", encoding="utf-8")
     tpot, ttft = fit.predict(x)
-    out_tpot, out_ttft = fit.left_out(first)
-    print(f"{'':44}{'TPOT fitted':24}{'left out':24}{'TTFT fitted':24}left out")
-    old = np.array([row.served.run.path.endswith("serving.csv") for row in fit.rows])
-    named = [
-        ("serving.csv", old),
-        ("  vllm", old & (fit.engine == 0)),
-        *((label, (fit.sets == label) & old) for label in sorted(set(fit.sets[old]))),
-    ]
-    for name, rows in named:
-        pairs = ((tpot, fit.tpot), (out_tpot, fit.tpot), (ttft, fit.ttft), (out_ttft, fit.ttft))
-        print(f"{name:44}" + "".join(f"{summary(guess[rows], seen[rows]):24}" for guess, seen in pairs))
+    print(f"{'fitted, by set':44}{'TPOT':24}TTFT")
+    for label in sorted(set(fit.sets[first | later])):
+        own = fit.sets == label
+        print(f"{label:44}{summary(tpot[own], fit.tpot[own]):24}{summary(ttft[own], fit.ttft[own])}")
 
 
 if __name__ == "__main__":

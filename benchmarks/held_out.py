@@ -130,7 +130,10 @@ def table(fit: Fit, found: Mapping[str, tuple[Array, Array]], by: Callable[[int]
         own = np.ones(len(labels), bool) if label == "all" else labels == label
         cells = []
         for tpot, ttft in found.values():
-            cells += [errors(tpot[own & token], fit.tpot[own & token]), errors(ttft[own & first], fit.ttft[own & first])]
+            cells += [
+                errors(tpot[own & token], fit.tpot[own & token]),
+                errors(ttft[own & first], fit.ttft[own & first]),
+            ]
         lines.append(f"| {label} {''.join(cells)}|")
     return lines
 

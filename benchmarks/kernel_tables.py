@@ -20,7 +20,18 @@ import numpy as np
 from chunkcalc.catalog.lookup import load_hardware, load_model
 from chunkcalc.catalog.precision import peak, precision_for
 from chunkcalc.engines.dialects import prototype
-from chunkcalc.records import WEIGHT_BYTES, Dense, Deployment, Gqa, Hardware, Kernel, LayerGroup, Model, Moe, Parallelism
+from chunkcalc.records import (
+    WEIGHT_BYTES,
+    Dense,
+    Deployment,
+    Gqa,
+    Hardware,
+    Kernel,
+    LayerGroup,
+    Model,
+    Moe,
+    Parallelism,
+)
 from chunkcalc.time.roofline import seconds
 from chunkcalc.work import elementwise, gqa, moe
 from chunkcalc.work.gemm import gemm
@@ -28,6 +39,11 @@ from chunkcalc.work.gemm import gemm
 GPUS = {
     "a100_sxm": "a100-sxm4-80gb", "b200_sxm": "b200", "b300_sxm": "b300", "b60": "b60", "gb200": "gb200",
     "gb300": "gb300", "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s", "rtx_pro_6000_server": "rtx-pro-6000",
+}  # fmt: skip
+# GPUs with tables of layers alone, and how the files call them.
+LAYERS = {
+    "rtx-4090": ("layer_ops_vllm019.csv", "rtx_4090"), "rtx-3090": ("lss_v0_layers.csv", "RTX3090"),
+    "rtx-a6000": ("lss_v0_layers.csv", "A6000"),
 }  # fmt: skip
 FORMATS = {"bfloat16": "bf16", "int4_wo": "int4"}  # the others are named as in chunkcalc
 WEIGHTS = frozenset(("bf16", "fp8", "fp8_block", "nvfp4", "int4"))
@@ -101,6 +117,43 @@ def products(path: Path, hardware: Hardware, **only: str) -> dict[str, Table]:
         least = np.maximum(kernel.flops / rate, kernel.bytes / hardware.bandwidth)
         out[f"gemm.{dtype}"] = Table(hardware, kernel, time, n * SHAPES + k).keep(time > least)
     return out
+
+
+def layer_products(path: Path, gpu: str, hardware: Hardware) -> dict[str, Table]:
+    """Products of whole layers, of GPUs whose products were timed in no other table.
+
+    Parameters
+    ----------
+    path : columns gpu, model, tp, layer or layer_name, tokens, us
+    gpu : as the table calls it
+    hardware : the GPU
+    """
+    with path.open() as file:
+        named = "layer" if ",layer," in file.readline() else "layer_name"
+    rows = []
+    for (name, tp, layer, tokens), time in _fastest(path, ("model", "tp", named, "tokens"), {"gpu": gpu}).items():
+        if "moe" in name.lower():
+            continue
+        group = load_model(name.lower()).record
+        kind, ffn = group.layers[0].attention, group.layers[0].ffn
+        if not isinstance(kind, Gqa) or not isinstance(ffn, Dense):
+            continue
+        ranks, query, key = int(tp), kind.heads * kind.head_dim, kind.kv_heads * kind.head_dim
+        hidden, inter = group.hidden, ffn.intermediate
+        sizes = {
+            "qkv_proj": (query + 2 * key, hidden), "q_proj": (query, hidden), "k_proj": (key, hidden),
+            "v_proj": (key, hidden), "gate_up_proj": (2 * inter, hidden), "gate_proj": (inter, hidden),
+            "up_proj": (inter, hidden),
+        }  # fmt: skip
+        if layer in sizes:
+            out, inner = sizes[layer]
+            rows.append((float(tokens), out / ranks, inner, time))
+        elif layer in ("o_proj", "down_proj"):
+            rows.append((float(tokens), hidden, (query if layer == "o_proj" else inter) / ranks, time))
+    m, n, k, times = np.array(rows).T
+    kernel = stack([gemm("gemm", m, n, k, "bf16")])
+    least = np.maximum(kernel.flops / hardware.peak["bf16"], kernel.bytes / hardware.bandwidth)
+    return {"gemm.bf16": Table(hardware, kernel, times, n * SHAPES + k).keep(times > least)}
 
 
 def attentions(path: Path, hardware: Hardware, **only: str) -> dict[str, Table]:

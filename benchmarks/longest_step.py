@@ -5,7 +5,7 @@
 replays every run of serving/serving2.csv and sweeps/chunk_sweeps.csv that gives the gap's 99th percentile. Where
 under half a per cent of the gaps hold prompt tokens it is a decode step, above 1.2 % a prompt step; between them
 it may be either and is not judged. Runs of one server under one load count once. The second table holds the same
-prompt steps under other overheads per layer, the third the traces, whose gaps nobody published.
+prompt steps with more or less host time, the third the traces, whose gaps nobody published.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-from served_replay import Coarse, bare, quantile, replayed
+from served_replay import Coarse, hosting, quantile, replayed
 
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.replay import scheduler_for, simulate
@@ -39,8 +39,7 @@ LONGER = 1.03  # times the longest decode step: a gap that held prompt tokens
 FULL = 0.85  # share of a step that is full of prompts from which it counts as one
 ROUNDS = 4  # requests per user that are replayed
 SHORTEST = 16  # output tokens below which a run has too few gaps
-LAYER = (50e-6, 100e-6, 200e-6, 350e-6)
-LEAST = (0.0, 0.8e-3, 1.2e-3, 1.6e-3, 2.1e-3)
+HOSTS = (0.0, 0.5, 1.0, 2.0)  # times the host's time that a profile has
 FEW = 3  # loads of a group that is shown by itself
 UNMEASURED = frozenset(("ascend-910b",))  # no kernel of it was timed by anyone
 SWEEPS = {  # model, GPU, engine and weights of the sweeps with one chunk; the others are in chunk_sweeps.py
@@ -61,7 +60,7 @@ class Point:
     ours, ours_median : replayed
     bare : the same without anything that the engine adds to prompt steps
     longest : longest step of the closed form
-    layered, floored : under each of LAYER and of LEAST
+    hosted : under each of HOSTS
     rows : how many rows it stands for [1]
     """
 
@@ -74,8 +73,7 @@ class Point:
     ours_median: float
     bare: float
     longest: float
-    layered: tuple[float, ...]
-    floored: tuple[float, ...]
+    hosted: tuple[float, ...]
     rows: int
 
 
@@ -145,12 +143,12 @@ def points(runs: Sequence[Run]) -> tuple[list[Point], dict[str, int]]:
             except ChunkcalcError as error:
                 why = str(error).split(";")[0].split(": ", 1)[-1]
         lost[why] += 1
-    steps: dict[int, tuple[Coarse, Coarse]] = {}
+    steps: dict[int, tuple[Coarse, ...]] = {}
     found = []
     for group in groups.values():
         timer = group[0].timer
-        own = steps.setdefault(id(timer), (Coarse(timer), Coarse(bare(timer))))
-        point = _point(group, *own)
+        own = steps.setdefault(id(timer), tuple(Coarse(hosting(timer, factor)) for factor in HOSTS))
+        point = _point(group, own)
         if point is None:
             lost["no request fits beside the weights"] += len(group)
         else:
@@ -158,13 +156,13 @@ def points(runs: Sequence[Run]) -> tuple[list[Point], dict[str, int]]:
     return found, lost
 
 
-def _point(group: Sequence[Served], step: Coarse, alone: Coarse) -> Point | None:
+def _point(group: Sequence[Served], steps: Sequence[Coarse]) -> Point | None:
     served = group[0]
     run, most, deployment = served.run, ROUNDS * (served.run.concurrency or 1), served.deployment
-    found = replayed(served, step, most)
+    found = replayed(served, steps[HOSTS.index(1.0)], most)
     if not found.gaps:
         return None
-    ranks, overheads = deployment.parallelism.dp, deployment.engine.overheads
+    ranks = deployment.parallelism.dp
     users = max(1.0, min(served.bench.users / ranks, served.bench.most or served.bench.users))
     longest = 2 / (1 + (run.least_ratio if run.least_ratio is not None else 1.0))
     decode = served.timer.expected(0, 0, users, longest * (run.prompt_tokens + run.output_tokens))
@@ -174,26 +172,14 @@ def _point(group: Sequence[Served], step: Coarse, alone: Coarse) -> Point | None
     kind = "decode" if share < FEWEST else "either" if share < MOST else "prompt"
     if kind == "prompt" and closed.steps and ours > FULL * closed.steps.full and users > 1.5:
         kind = "full"
-    kernels, layered, floored = ours, [], []
+    hosted = []
     if kind in ("prompt", "full"):
-        kernels = quantile(replayed(served, alone, most), 0.99)
-        layers, groups = deployment.model.layer_count, deployment.model.layers
-        experts, mixed = sum(each.count for each in groups if each.ffn.kind == "moe"), bool(deployment.engine.captured)
-        own, floor = max(0.0, overheads.prompt_layer - overheads.decode_layer), overheads.least_prompt_layer
-        captured = mixed and not floor and ours - kernels < layers * own / 2  # too short for any host time
-
-        def under(layer: float, least: float) -> float:
-            """Every prompt step is as much longer; where prompts go first a decode step stands beside it."""
-            more = 0.0 if captured else layers * max(0.0, layer - overheads.decode_layer)
-            return max(kernels + more, middle + experts * least if least else 0.0)
-
-        layered = [under(layer, floor) for layer in LAYER]
-        floored = [under(overheads.prompt_layer, least) for least in LEAST] if floor and experts else []
+        hosted = [quantile(replayed(served, step, most), 0.99) for step in steps]
     medians = [each.run.itl_p50 for each in group if each.run.itl_p50]
     return Point(
         served=served, kind=kind, layers=deployment.model.layer_count, median=fmean(medians) if medians else None,
-        p99=fmean(each.run.itl_p99 or 0.0 for each in group), ours=ours, ours_median=middle, bare=kernels,
-        longest=closed.longest, layered=tuple(layered), floored=tuple(floored), rows=len(group),
+        p99=fmean(each.run.itl_p99 or 0.0 for each in group), ours=ours, ours_median=middle, bare=hosted[0] if hosted else ours,
+        longest=closed.longest, hosted=tuple(hosted), rows=len(group),
     )  # fmt: skip
 
 
@@ -240,24 +226,18 @@ def gaps_table(found: Sequence[Point]) -> list[str]:
 
 
 def variants_table(found: Sequence[Point]) -> list[str]:
-    """Prompt steps under other overheads: MAPE and bias, and the overhead per layer that would meet each one."""
-    heads = [f"{1e6 * each:.0f} us" for each in LAYER] + [f"least {1e3 * each:.2f} ms" for each in LEAST]
-    lines = [
-        f"| prompt steps | loads | {' | '.join(heads)} | met by, us |",
-        "|---|---:|" + "---:|" * (len(heads) + 1),
-    ]
+    """Prompt steps with more or less host time: MAPE and bias."""
+    heads = [f"host x {factor:g}" for factor in HOSTS]
+    lines = [f"| prompt steps | loads | {' | '.join(heads)} |", "|---|---:|" + "---:|" * len(heads)]
 
     def name(point: Point) -> tuple[str, str]:
         size, run = "full" if point.kind == "full" else "short", point.served.run
         own = f"{run.source} {run.model} {point.served.deployment.hardware.id}"
         return f"{run.engine}, {size}, all", f"{run.engine}, {size}, {own}"
 
-    for text, members in grouped((each for each in found if each.layered), name):
-        cells = [_off((each.layered[index], each.p99) for each in members) for index in range(len(LAYER))]
-        floored = [each for each in members if each.floored]
-        cells += [_off((each.floored[index], each.p99) for each in floored) for index in range(len(LEAST))]
-        met = median(1e6 * (each.p99 - each.bare) / each.layers for each in members)
-        lines.append(f"| {text} | {len(members)} | {' | '.join(cells)} | {met:.0f} |")
+    for text, members in grouped((each for each in found if each.hosted), name):
+        cells = [_off((each.hosted[index], each.p99) for each in members) for index in range(len(HOSTS))]
+        lines.append(f"| {text} | {len(members)} | {' | '.join(cells)} |")
     return lines
 
 
@@ -275,7 +255,7 @@ def split_table(found: Sequence[Point]) -> list[str]:
         size = "full" if point.kind == "full" else "short"
         return f"{run.engine}, {hardware.arch}, {size}", f"{run.engine}, {run.model}, {hardware.id}"
 
-    for text, members in grouped((each for each in found if each.layered and each.median), name):
+    for text, members in grouped((each for each in found if each.hosted and each.median), name):
         held = [each for each in members if each.p99 > 1.2 * (each.median or 0.0)]
         if len(held) < FEW:
             continue
@@ -288,9 +268,9 @@ def split_table(found: Sequence[Point]) -> list[str]:
 
 
 def traces_table(folder: Path) -> list[str]:
-    """Every request of the traces under other overheads per layer."""
+    """Every request of the traces with more or less host time."""
     lines = [
-        "| trace | us per layer | mean TTFT | p99 TTFT | mean TPOT | p99 TPOT | TPOT, request by request |",
+        "| trace | host | mean TTFT | p99 TTFT | mean TPOT | p99 TPOT | TPOT, request by request |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for trace in read(folder / "traces" / "vllm_traces.csv").traces:
@@ -304,16 +284,13 @@ def traces_table(folder: Path) -> list[str]:
         case = resolve(question)
         requests = [Request(*each.request) for each in rows]
         scheduler = scheduler_for(case, trace.budget or 2048, trace.max_num_seqs or 256)
-        for layer in (10e-6, *LAYER):
-            engine = case.deployment.engine
-            overheads = engine.overheads._replace(prompt_layer=layer)
-            deployment = replace(case.deployment, engine=replace(engine, overheads=overheads))
-            served = simulate(case, requests, scheduler, StepTimer(deployment)).served
+        for factor in HOSTS:
+            served = simulate(case, requests, scheduler, hosting(StepTimer(case.deployment), factor)).served
             ttft = [(each.ttft or 0.0, row.ttft) for each, row in zip(served, rows, strict=True)]
             tpot = [(each.tpot or 0.0, row.tpot or 0.0) for each, row in zip(served, rows, strict=True)]
             cells = [_share(pairs, pick) for pairs in (ttft, tpot) for pick in (fmean, _p99)]
             single = fmean(abs(ours / theirs - 1) for ours, theirs in tpot)
-            lines.append(f"| {trace.model} | {1e6 * layer:.0f} | " + " | ".join(cells) + f" | {100 * single:.1f} % |")
+            lines.append(f"| {trace.model} | x {factor:g} | " + " | ".join(cells) + f" | {100 * single:.1f} % |")
     return lines
 
 

@@ -108,16 +108,17 @@ class Coarse:
         return found
 
 
-def bare(timer: StepTimer) -> StepTimer:
-    """The timer of a deployment whose engine adds nothing to prompt steps beyond what it adds to decodes.
+def hosting(timer: StepTimer, factor: float) -> StepTimer:
+    """The timer of a deployment whose host takes a factor of its time.
 
     Parameters
     ----------
     timer : of the deployment
+    factor : 0 for a host that is never waited for [1]
     """
     engine = timer.deployment.engine
-    overheads = engine.overheads._replace(**dict.fromkeys(HOST, 0.0), host_graph=0.0)
-    return StepTimer(replace(timer.deployment, engine=replace(engine, overheads=overheads)))
+    slower = {name: factor * getattr(engine.overheads, name) for name in (*HOST, "host_graph")}
+    return StepTimer(replace(timer.deployment, engine=replace(engine, overheads=engine.overheads._replace(**slower))))
 
 
 def quantile(gaps: Replay, q: float) -> float:

@@ -31,6 +31,8 @@ COMPUTE_DTYPE = {
     "mxfp4": "fp4", "nvfp4": "fp4",
 }  # fmt: skip
 WEIGHT_ONLY = frozenset(("int4", "int4_g32", "mxfp4"))
+# Architectures on which engines keep 8-bit floats packed and compute in 16 bit (vLLM's and SGLang's Marlin kernels).
+PACKED: Mapping[str, frozenset[str]] = {"ampere": frozenset(("fp8", "fp8_block"))}
 # Formats that two kinds of checkpoints share a name for.
 FINER: Mapping[str, Format] = {"fp8": "fp8_block", "int4": "int4_g32"}
 
@@ -96,11 +98,13 @@ def check_arithmetic(precision: Precision, hardware: Hardware) -> None:
 def peak(hardware: Hardware, dtype: str) -> float | None:
     """Peak arithmetic for weights of a format; None where the GPU cannot compute in it.
 
-    Weight-only formats run at the 16-bit peak where the GPU has no 4-bit arithmetic.
+    Weight-only formats run at the 16-bit peak where the GPU has no 4-bit arithmetic, 8-bit floats where it has none
+    of its own and engines unpack them.
 
     Returns
     -------
     peak [FLOP/s]
     """
     own = hardware.peak.get(COMPUTE_DTYPE[dtype])
-    return hardware.peak["bf16"] if own is None and dtype in WEIGHT_ONLY else own
+    packed = dtype in WEIGHT_ONLY or dtype in PACKED.get(hardware.arch, ())
+    return hardware.peak["bf16"] if own is None and packed else own

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkcalc.catalog.names import normal
+from chunkcalc.catalog.precision import PACKED
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import (
     KV_BYTES,
@@ -155,6 +156,10 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         for key in [key for key in table if key.endswith(".int4")]:
             table[f"{key}_g32"] = table[key]  # smaller groups move more bytes, the kernel is the same
     generic |= {f"{key}_g32" for key in generic if key.endswith(".int4")}
+    if "fp8" not in data["peak"]:  # weight-only: as 16 bit
+        for form, dtype in ((form, dtype) for form in ("gemm", "moe") for dtype in PACKED.get(data["arch"], ())):
+            efficiency[f"{form}.{dtype}"] = efficiency[f"{form}.bf16"]
+            generic = generic - {f"{form}.{dtype}"} if f"{form}.bf16" not in generic else generic
     for kv in KV_BYTES:
         decode, unified = (
             efficiency[f"decode_attention.{kv}"],

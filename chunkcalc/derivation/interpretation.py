@@ -234,7 +234,9 @@ def _host(letters: Letters, x: float) -> str:
 def _launched(letters: Letters, x: float) -> str:
     values, captured = letters.of("C10"), letters.answer.case.deployment.engine.captured
     waits = x - values["gpu"]
-    told = f"the GPU waits {format_duration(waits)} of it for the host" if waits > 0.005 * x else "the GPU hides the host"
+    told = (
+        f"the GPU waits {format_duration(waits)} of it for the host" if waits > 0.005 * x else "the GPU hides the host"
+    )
     if letters.answer.budget <= captured or not captured:
         return told
     return f"{told}; up to {format_count(captured)} tokens captured graphs leave it less to do"

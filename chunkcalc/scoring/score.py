@@ -126,7 +126,9 @@ def _decisions(found: Iterable[Scored], name: str) -> Decisions:
     rows = [(ratio, each.width(name)) for each in found if name in each.of and (ratio := each.ratio(name))]
     if not rows:
         return Decisions()
-    drawn = [(ratio <= factor, ratio * (1 + width) <= factor, factor >= 1) for ratio, width in rows for factor in LIMITS]
+    drawn = [
+        (ratio <= factor, ratio * (1 + width) <= factor, factor >= 1) for ratio, width in rows for factor in LIMITS
+    ]
     kept, sure = ([truth for *says, truth in drawn if says[index]] for index in (0, 1))
     return Decisions(
         len(drawn), sum(says == truth for says, _, truth in drawn) / len(drawn),
