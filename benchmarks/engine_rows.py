@@ -13,7 +13,6 @@ from chunkcalc.scoring.features import Row
 from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import PUBLIC, Served, Servers
 
-
 # Sources whose latencies are no mean of a known load, with the reason.
 DOUBTFUL = {
     "4x3090": "power limit of 220 to 300 W",

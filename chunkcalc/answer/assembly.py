@@ -49,7 +49,8 @@ def knee(deployment: Deployment) -> float | None:
     ffns = [group.ffn for group in deployment.model.layers]
     experts = next((ffn for ffn in ffns if isinstance(ffn, Moe)), None)
     form, dtype = ("moe", precision.experts) if experts else ("gemm", precision.dense)
-    reached = hardware.efficiency[f"{form}.{dtype}"]
+    own = hardware.kernels.get(deployment.engine.name, {})
+    reached = {**hardware.efficiency, **own}[f"{form}.{dtype}"]
     rate = peak(hardware, dtype) or hardware.peak["bf16"]
     tokens = reached.compute * rate / (reached.memory * hardware.bandwidth) * WEIGHT_BYTES[dtype] / 2
     return tokens * experts.experts / experts.top_k if experts else tokens
@@ -87,7 +88,7 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
         mean_alone=_mean_alone(view, chunk) if load is None or load.steady else None,
         error=view.error,
         step=timer.step(*service.prefill.longest(chunk)),
-        knee=knee(case.deployment), chunking=chunking,
+        knee=knee(case.deployment), host=None, chunking=chunking,
         capacity=capacity(case.deployment, workload, chunk), load=load, prompt_tokens=service.prefill.tokens,
         looked_for_remedies=False, remedies=(),
         flags={case.deployment.engine.name: flags(case.deployment, _admitted(workload, load), chunk, budget, queued)},

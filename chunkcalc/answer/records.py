@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from chunkcalc.answer.disaggregation import Disaggregation
+from chunkcalc.answer.doubt import HostDoubt
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.window import Window
 from chunkcalc.engines.capacity import Capacity
@@ -164,6 +165,7 @@ class Answer:
     error : half-widths of the errors of TPOT, TTFT and the gap, for 80 % of cases [1]
     pools : separate units that keep the limits, where they were looked for
     knee : tokens per step at which the linear layers turn compute-bound [token]
+    host : what the range of the host's time decides; None where it decides nothing
     """
 
     case: Case
@@ -193,6 +195,7 @@ class Answer:
     error: Band
     step: Step
     knee: float | None
+    host: HostDoubt | None
     chunking: Chunking
     capacity: Capacity
     load: Load | None

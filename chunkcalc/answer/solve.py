@@ -8,6 +8,7 @@ from itertools import chain
 from chunkcalc.answer.assembly import assemble
 from chunkcalc.answer.batches import largest_batch, with_batch
 from chunkcalc.answer.composition import other_ways
+from chunkcalc.answer.doubt import host_doubt
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals
 from chunkcalc.answer.question import Question
@@ -34,20 +35,23 @@ def answer(
     Parameters
     ----------
     question : what is asked
-    with_remedies : solve the changes that would help, where the limits do not hold
+    with_remedies : solve the changes that would help, where the limits do not hold, and what the host decides
     timer, view : of the same deployment; the view at the batch that is asked: to share what they remember
     progress : told how many changes were tried, of how many
     """
-    found, verdict = _answered(question, timer, view)
+    found, verdict, view = _answered(question, timer, view)
     if _free(question) and found.verdict != FEASIBLE:
         for way in other_ways(found.case.deployment.engine, question.draft_tokens):
-            other, judged = _answered(replace(question, **way.changes))
+            other, judged, seen = _answered(replace(question, **way.changes))
             if other.verdict == FEASIBLE or (other.holds and not found.holds):
                 why = f"prompts first is {'less sure' if found.holds else 'too slow'}; so this is {way.words}"
-                found, verdict = replace(other, reasons=(*other.reasons, why)), judged
+                found, verdict, view = replace(other, reasons=(*other.reasons, why)), judged, seen
                 if found.verdict == FEASIBLE:
                     break
-    if not with_remedies or found.verdict == FEASIBLE:
+    if not with_remedies:
+        return found
+    found = replace(found, host=host_doubt(view, found.chunk, given=found.given))
+    if found.verdict == FEASIBLE:
         return found
     helping = remedies(found, verdict.pools, holding_answer, progress)
     if found.verdict == IMPOSSIBLE and helping:
@@ -68,7 +72,7 @@ def as_composed(question: Question, timer: StepTimer | None = None, view: Outloo
 
 def _answered(
     question: Question, timer: StepTimer | None = None, view: Outlook | None = None
-) -> tuple[Answer, Verdict]:  # fmt: skip
+) -> tuple[Answer, Verdict, Outlook]:  # fmt: skip
     case = resolve(question)
     timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
     load, given = None, question.chunk or question.budget
@@ -80,7 +84,7 @@ def _answered(
         own, given = _at_batch(case, timer)
         view = view or own
         verdict = judge(view, given, arrivals(case))
-    return assemble(case, view, timer, verdict, given is not None, load), verdict
+    return assemble(case, view, timer, verdict, given is not None, load), verdict, view
 
 
 def _free(question: Question) -> bool:

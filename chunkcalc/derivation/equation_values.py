@@ -205,7 +205,7 @@ class Letters:
 
     def _launching(self) -> dict[str, float]:
         c, _, b, *_ = self.longest
-        return {"gpu": float(sum(self.timer.expected.parts(*self.longest))), "host": float(self.timer.host(c, b))}
+        return {"gpu": float(self.timer.gpu(*self.longest)), "host": float(self.timer.host(c, b))}
 
     def _drafts(self) -> dict[str, float]:
         return {"gamma": self.workload.draft_tokens, "chance": self.workload.draft_acceptance}

@@ -51,6 +51,7 @@ def solve(answer: Answer) -> dict[str, Any]:
         "textbook": asdict(answer.textbook),
         **{name: part for name, part in numbers(answer).items() if name in ("floor", "expected")},
         "knee": answer.knee,
+        "host": None if answer.host is None else answer.host._asdict() | {"flags": list(answer.host.flags)},
         "window": numbers(answer)["window"],
         "chunking": asdict(answer.chunking),
         "capacity": memory(answer.capacity),

@@ -37,7 +37,7 @@ def solve(answer: Answer, *, verbose: bool = False) -> list[Line]:
     verbose : all reasons, remedies and notes, the full breakdown, capacity, intensities and inputs
     """
     out: list[Line] = [*_head(answer, verbose), [], *_setting(answer), [], *_limits(answer)]
-    out += [*_load(answer), *_mean_alone(answer), *_textbook(answer), *_bought(answer)]
+    out += [*_load(answer), *_host(answer), *_mean_alone(answer), *_textbook(answer), *_bought(answer)]
     if verbose:
         return [
             *out,
@@ -177,6 +177,23 @@ def _load(answer: Answer) -> Iterator[Line]:
     most = f"at most {format_at_most(load.highest)} {unit}" if load.highest else "no load is"
     beyond = "" if load.limit is None else f"; no steady state beyond {load.limit:.3g}"
     yield from wrapped("", f"{most} within the limits at this budget{beyond}")
+
+
+def _host(answer: Answer) -> Iterator[Line]:
+    """What the range of the host's time decides."""
+    host = answer.host
+    if host is None or not host.decides:
+        return
+    least, most = format_duration(host.least_s), format_duration(host.most_s)
+    if host.budget_least != host.budget_most:
+        ends = [format_count(budget) if budget else "none" for budget in (host.budget_least, host.budget_most)]
+        text = f"budget {ends[0]} if it needs {least} a layer, {ends[1]} if {most}"
+    else:
+        words = ["holds" if held else "fails" for held in (host.holds_least, host.holds_most)]
+        text = f"{words[0]} if it needs {least} a layer, {words[1]} if {most}"
+    if host.flags:
+        text += f"; {' '.join(host.flags)} removes the doubt"
+    yield from wrapped("host", text)
 
 
 def _mean_alone(answer: Answer) -> Iterator[Line]:

@@ -146,9 +146,9 @@ def _falling(runs: Sequence[Run]) -> Iterable[Exclusion]:
 def _few(runs: Sequence[Run]) -> Iterable[Exclusion]:
     """Where a user sends once or twice the first wave of prompts is most of the run."""
     for run in runs:
-        if run.requests and run.concurrency and not run.rate and not run.rounds:
-            if run.requests < LEAST_REQUESTS * run.concurrency and run.concurrency > 1:
-                yield Exclusion(run.row, f"fewer than {LEAST_REQUESTS} requests per user", "ttft")
+        loop = not run.rate and not run.rounds and (run.concurrency or 0) > 1
+        if loop and run.requests and run.requests < LEAST_REQUESTS * (run.concurrency or 0):
+            yield Exclusion(run.row, f"fewer than {LEAST_REQUESTS} requests per user", "ttft")
 
 
 def _stalled(runs: Sequence[Run]) -> Iterable[Exclusion]:

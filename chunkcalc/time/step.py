@@ -139,7 +139,7 @@ class StepTimer:
         each = self._overheads
         self._launched = self._layers * float(getattr(each, f"host_{kind(deployment.model)}"))
         self._replayed = min(self._launched, self._layers * each.host_graph)
-        self.expected = StepTimes(self._rest_seconds, self._prefill_seconds, _total_of, self.host)
+        self.expected = StepTimes(self._rest_times, self._prefill_seconds, _expected)
         self.floor = StepTimes(self._rest_bound, self._prefill_bound, _busiest)
 
     @property
@@ -164,6 +164,20 @@ class StepTimer:
             self._layers, each.decode_layer, self._expert_layers, each.expert_layer, self._norm_layers,
             each.norm_layer, b, each.sequence,
         )  # fmt: skip
+
+    def gpu(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:
+        """What the GPU needs for a step, whatever its host does.
+
+        Parameters
+        ----------
+        c, p, b, s, prompts : as of a step
+
+        Returns
+        -------
+        time [s]
+        """
+        rest, prefill = self.expected.parts(c, p, b, s, prompts)
+        return rest[0] + prefill
 
     def host(self, c: Any, b: Any) -> Any:
         """What the host needs to launch a step: nothing where one captured graph holds all of it.
@@ -244,9 +258,10 @@ class StepTimer:
         hardware = self._hardware
         return sum(roofline.seconds(kernel, hardware) for kernel in kernels)
 
-    def _rest_seconds(self, c: Any, b: Any, s: Any) -> Any:
-        """Everything but attention to the prompt."""
-        return self._seconds(self._rest_kernels(c, b, s, expected=True)) + self.overhead(c, b)
+    def _rest_times(self, c: Any, b: Any, s: Any) -> tuple[Any, Any]:
+        """Everything but attention to the prompt, on the GPU; and what the host needs."""
+        gpu = self._seconds(self._rest_kernels(c, b, s, expected=True)) + self.overhead(c, b)
+        return gpu, self.host(c, b)
 
     def _rest_bound(self, c: Any, b: Any, s: Any) -> Bound:
         return _total(self._rest_kernels(c, b, s, expected=False), self._hardware)
@@ -325,11 +340,12 @@ def timer_for(deployment: Deployment, drafts: int = 0) -> StepTimer:
     return found
 
 
-def _total_of(rest: Any, prefill: Any, host: Any) -> Any:
-    return with_host(rest + prefill, host)
+def _expected(rest: tuple[Any, Any], prefill: Any) -> Any:
+    gpu, host = rest[0] + prefill, rest[1]
+    return gpu if type(host) in (float, int) and not host else with_host(gpu, host)
 
 
-def _busiest(rest: Bound, prefill: Bound, _: Any) -> Any:
+def _busiest(rest: Bound, prefill: Bound) -> Any:
     compute, memory, link = rest
     more_compute, more_memory, more_link = prefill
     return ops.maximum(ops.maximum(compute + more_compute, memory + more_memory), link + more_link)

@@ -10,10 +10,6 @@ from chunkcalc.compiled import Remembered
 MOST_HELD = 1_000_000  # times of chunks in a row that are remembered
 
 
-def _none(_: Any, __: Any) -> float:
-    return 0.0
-
-
 class StepTimes:
     """One reading of the steps of a deployment, expected or floor.
 
@@ -21,17 +17,15 @@ class StepTimes:
     ----------
     rest : of (c, b, s): everything but attention to the prompt
     prefill : of (c, p, prompts): attention to the prompt
-    join : of both and the host's time -> time [s]
-    host : of (c, b): what the host needs to launch the step [s]
+    join : of both -> time [s]
     """
 
-    __slots__ = ("_held", "_host", "_join", "_prefill", "_rest", "_rows")
+    __slots__ = ("_held", "_join", "_prefill", "_rest", "_rows")
 
     def __init__(
-        self, rest: Callable[..., Any], prefill: Callable[..., Any], join: Callable[[Any, Any, Any], Any],
-        host: Callable[[Any, Any], Any] = _none,
+        self, rest: Callable[..., Any], prefill: Callable[..., Any], join: Callable[[Any, Any], Any]
     ) -> None:  # fmt: skip
-        self._rest, self._prefill, self._join, self._host = Remembered(rest), Remembered(prefill), join, host
+        self._rest, self._prefill, self._join = Remembered(rest), Remembered(prefill), join
         self._rows: dict[tuple[float, float], list[Any]] = {}
         self._held = 0
 
@@ -50,7 +44,7 @@ class StepTimes:
         -------
         time [s]
         """
-        return self._join(self._rest(c, b, s), self._prefill(c, p, prompts), self._host(c, b))
+        return self._join(self._rest(c, b, s), self._prefill(c, p, prompts))
 
     def parts(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> tuple[Any, Any]:
         """Everything but attention to the prompt, and that, before they are joined.
@@ -75,8 +69,8 @@ class StepTimes:
         -------
         times [s]
         """
-        rest, join, host = self._rest(c, b, s), self._join, self._host(c, b)
-        return [join(rest, prefill, host) for prefill in self._prefills(c, starts)]
+        rest, join = self._rest(c, b, s), self._join
+        return [join(rest, prefill) for prefill in self._prefills(c, starts)]
 
     def _prefills(self, c: float, starts: range) -> list[Any]:
         """Attention of each step; of chunks that follow each other it is remembered."""
