@@ -3,9 +3,9 @@
     python benchmarks/bands.py ../shared/evidence [--write]
 
 Every row is predicted by constants that were fitted without its GPU, and by ones that were fitted without its version
-of the engine; the latter is the band on GPUs where somebody measured the engine, the former, where it is wider, on
-others. A band b is what verdicts use: predicted x (1 + b) is exceeded by one row in ten at most, and b holds 80 % at
-least. A class is an engine and a kind of model.
+of the engine (held_out.py); the latter is the band on GPUs where somebody measured the engine, the former, where it is
+wider, on others. A band b is what verdicts use: predicted x (1 + b) is exceeded by one row in ten at most, and b holds
+80 % at least. A class is an engine and a kind of model.
 One with too few rows takes the widest of its engine, and more. The longest
 gap between two tokens has a band of its engine: over the loads whose 99th percentile of the gap is a prompt step
 (longest_step.py).
@@ -18,10 +18,10 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from fit_engines import ENGINES, FIRST, LATER, MARK, Fit, chosen_rows, rows_of
+from fit_engines import ENGINES, LIKE_VLLM, MARK, TRUSTED, Array, Fit, rows_of
+from held_out import counted, gpus, left_out, versions
 from longest_step import points, sweep_runs
 
 from chunkcalc.catalog.profiles import data_folder
@@ -33,30 +33,9 @@ ENOUGH = 20  # rows of a class, below which it counts as not measured
 LEAST, BEYOND, MOST = 0.08, 0.10, 1.00  # narrowest band, what an unmeasured class adds, widest band
 Widths = tuple[float | None, float | None]  # of TPOT and TTFT
 KINDS = ("dense", "moe", "latent", "hybrid")
+ATOM = ["mi355x"]  # its own nightly runs
 SIDE = 0.9  # share of rows whose measured value stays below predicted x (1 + band)
 HEAD = "# Bands: what nine in ten rows of left-out GPUs and versions stay below. Written by benchmarks/bands.py."
-PUBLIC = ("inferencex", "nvidia")  # sources whose load is known
-
-
-class LeftOut(NamedTuple):
-    """TPOT and TTFT of every row, predicted without its GPU, and without its version of the engine."""
-
-    gpu: tuple[np.ndarray, np.ndarray]
-    version: tuple[np.ndarray, np.ndarray]
-
-
-def left_out(fit: Fit) -> LeftOut:
-    """Every row predicted twice."""
-    runs = [row.served.run for row in fit.rows]
-    first, later = chosen_rows(fit, FIRST), chosen_rows(fit, LATER)
-    x = fit.fit(first)
-    shipped = fit.predict(fit.fit(later, x, groups=LATER))
-    out = []
-    for label in ([run.gpu for run in runs], [f"{run.engine} {run.engine_version}" for run in runs]):
-        found = zip(fit.left_out(first, by=np.array(label)), shipped, strict=True)
-        tpot, ttft = (np.where(np.isfinite(own), own, other) for own, other in found)
-        out.append((tpot, ttft))
-    return LeftOut(*out)
 
 
 def gaps(evidence: Path) -> dict[str, float]:
@@ -79,25 +58,29 @@ def gaps(evidence: Path) -> dict[str, float]:
 
 def block(fit: Fit, gap: dict[str, float]) -> str:
     """The bands as tables of a profile."""
-    without = left_out(fit)
+    without = {"gpu": left_out(fit, gpus(fit)), "version": left_out(fit, versions(fit))}
     deployments = [row.served.deployment for row in fit.rows]
     models = np.array([kind(each.model) for each in deployments])
-    gpus = np.array([each.hardware.id for each in deployments])
-    known = np.array([row.served.run.source.startswith(PUBLIC) for row in fit.rows])
+    cards = np.array([each.hardware.id for each in deployments])
+    known = np.array([row.served.run.source.startswith(TRUSTED) for row in fit.rows])
+    told = tuple(rows & known for rows in counted(fit))
     nvidia = np.array([each.hardware.vendor == "nvidia" for each in deployments])
     lines = [HEAD]
-    for index, engine in enumerate(ENGINES):
-        own = known & nvidia & (fit.engine == index)
-        names = [str(name) for name, count in Counter(gpus[own]).items() if count >= ENOUGH]
-        lines += ["", f"[bands.{engine}]", f"measured = {json.dumps(sorted(names))}"]
-        seen = _classes(fit, without.version, own, models)
-        lines += _rows(seen, gap[engine])
+    for engine in (*ENGINES, *LIKE_VLLM):
+        own = nvidia & (fit.engine == ENGINES.index("vllm" if engine in LIKE_VLLM else engine))
+        names = [str(name) for name, count in Counter(cards[own & told[0]]).items() if count >= ENOUGH]
+        names = ATOM if engine in LIKE_VLLM else sorted(names)
+        lines += ["", f"[bands.{engine}]", f"measured = {json.dumps(names)}"]
+        wider = BEYOND if engine in LIKE_VLLM else 0.0  # none of its rows is among these
+        seen = _classes(fit, without["version"], own, models, told)
+        lines += _rows(seen, gap.get(engine, max(gap.values())), wider)
         lines += ["", f"[bands.{engine}.new]  # on a GPU that nobody measured it on"]
-        new = _classes(fit, without.gpu, own, models)
-        lines += _rows({each: _widest(new[each], seen[each]) for each in KINDS}, gap[engine])
+        new = _classes(fit, without["gpu"], own, models, told)
+        new = {each: _widest(new[each], seen[each]) for each in KINDS}
+        lines += _rows(new, gap.get(engine, max(gap.values())), wider)
     amd = [
-        _width(each, seen, known & ~nvidia) or MOST
-        for each, seen in zip(without.gpu, (fit.tpot, fit.ttft), strict=True)
+        _width(each, seen, rows & ~nvidia) or MOST
+        for each, seen, rows in zip(without["gpu"], (fit.tpot, fit.ttft), told, strict=True)
     ]
     lines += ["", "[bands.other]  # GPUs without measured kernels: at least",
               f"any = {{ tpot = {amd[0]:.2f}, ttft = {amd[1]:.2f} }}"]  # fmt: skip
@@ -105,11 +88,17 @@ def block(fit: Fit, gap: dict[str, float]) -> str:
 
 
 def _classes(
-    fit: Fit, predicted: tuple[np.ndarray, np.ndarray], own: np.ndarray, models: np.ndarray
+    fit: Fit, predicted: tuple[Array, Array], own: Array, models: Array, told: tuple[Array, ...]
 ) -> dict[str, Widths]:
     """The bands of each kind of model, None where too few rows tell."""
     measured = (fit.tpot, fit.ttft)
-    return {each: tuple(_width(predicted[i], measured[i], own & (models == each)) for i in (0, 1)) for each in KINDS}  # type: ignore[misc]
+    found = {}
+    for each in KINDS:
+        rows = own & (models == each)
+        found[each] = (
+            _width(predicted[0], measured[0], rows & told[0]), _width(predicted[1], measured[1], rows & told[1])
+        )  # fmt: skip
+    return found
 
 
 def _widest(one: Widths, other: Widths) -> Widths:
@@ -118,19 +107,20 @@ def _widest(one: Widths, other: Widths) -> Widths:
     return tpot, ttft
 
 
-def _rows(found: dict[str, Widths], gap: float) -> list[str]:
+def _rows(found: dict[str, Widths], gap: float, wider: float = 0.0) -> list[str]:
     """A line of a profile for each kind of model: those that were not measured have the widest, and more."""
     widest = [max((pair[i] for pair in found.values() if pair[i] is not None), default=MOST) for i in (0, 1)]
     lines = []
     for each, pair in found.items():
         values = [value if value is not None else min(MOST, widest[i] + BEYOND) for i, value in enumerate(pair)]
+        values = [min(MOST, value + wider) for value in values]
         bare = "" if None not in pair else "  # not measured: the widest, and more"
         widest_gap = max(gap, values[0])  # a gap is no surer than a mean
         lines.append(f"{each} = {{ tpot = {values[0]:.2f}, ttft = {values[1]:.2f}, gap = {widest_gap:.2f} }}{bare}")
     return lines
 
 
-def _width(predicted: np.ndarray, measured: np.ndarray, rows: np.ndarray) -> float | None:
+def _width(predicted: Array, measured: Array, rows: Array) -> float | None:
     held = rows & np.isfinite(measured)
     if held.sum() < ENOUGH:
         return None

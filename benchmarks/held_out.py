@@ -58,13 +58,12 @@ def predicted(fit: Fit, x: Array, rows: Sequence[int]) -> list[tuple[float, floa
     return out
 
 
-_fit: Fit | None = None
+_HELD: dict[str, Fit] = {}  # for the processes that are forked off
 
 
 def _without(label: str, labels: Array) -> tuple[Array, list[tuple[float, float]]]:
     """The rows of a label, predicted by constants fitted to the others."""
-    fit = _fit
-    assert fit is not None
+    fit = _HELD["fit"]
     out = labels == label
     first, later = chosen_rows(fit, FIRST) & ~out, chosen_rows(fit, LATER) & ~out
     x = fit.fit(later, fit.fit(first, None, 25), 25, LATER)
@@ -80,8 +79,7 @@ def left_out(fit: Fit, labels: Array) -> tuple[Array, Array]:
     fit : the rows
     labels : of each row
     """
-    global _fit
-    _fit = fit  # for the processes that are forked off
+    _HELD["fit"] = fit
     tpot, ttft = np.full((2, len(fit.rows)), np.nan)
     with multiprocessing.get_context("fork").Pool() as pool:
         for rows, found in pool.imap_unordered(functools.partial(_without, labels=labels), sorted(set(labels))):
@@ -122,12 +120,14 @@ def errors(guess: Array, seen: Array) -> str:
 def table(fit: Fit, found: Mapping[str, tuple[Array, Array]], by: Callable[[int], str]) -> list[str]:
     """Errors under each way of leaving out, by group."""
     names = list(found)
-    heads = [f"{name} TPOT rows | median / MAPE | bias | TTFT rows | median / MAPE | bias" for name in names]
+    heads = [f"{name}: TPOT rows | median / MAPE % | bias % | TTFT rows | median / MAPE % | bias %" for name in names]
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * 6 * len(names)]
     token, first = counted(fit)
     labels = np.array([by(row) for row in range(len(fit.rows))])
     for label in ["all", *sorted(set(labels))]:
         own = np.ones(len(labels), bool) if label == "all" else labels == label
+        if not (own & (token | first)).any():
+            continue
         cells = []
         for tpot, ttft in found.values():
             cells += [

@@ -38,7 +38,8 @@ from chunkcalc.work.gemm import gemm
 
 GPUS = {
     "a100_sxm": "a100-sxm4-80gb", "b200_sxm": "b200", "b300_sxm": "b300", "b60": "b60", "gb200": "gb200",
-    "gb300": "gb300", "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s", "rtx_pro_6000_server": "rtx-pro-6000",
+    "gb300": "gb300", "h100_sxm": "h100-sxm", "h200_sxm": "h200-sxm", "l40s": "l40s",
+    "rtx_pro_6000_server": "rtx-pro-6000",
 }  # fmt: skip
 # GPUs with tables of layers alone, and how the files call them.
 LAYERS = {

@@ -178,8 +178,8 @@ def _point(group: Sequence[Served], steps: Sequence[Coarse]) -> Point | None:
     medians = [each.run.itl_p50 for each in group if each.run.itl_p50]
     return Point(
         served=served, kind=kind, layers=deployment.model.layer_count, median=fmean(medians) if medians else None,
-        p99=fmean(each.run.itl_p99 or 0.0 for each in group), ours=ours, ours_median=middle, bare=hosted[0] if hosted else ours,
-        longest=closed.longest, hosted=tuple(hosted), rows=len(group),
+        p99=fmean(each.run.itl_p99 or 0.0 for each in group), ours=ours, ours_median=middle,
+        bare=hosted[0] if hosted else ours, longest=closed.longest, hosted=tuple(hosted), rows=len(group),
     )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
     python benchmarks/serving_tables.py ../shared/evidence
 
-Every set of (model, GPU, engine) predicted as shipped and by constants fitted without it; what each
-term buys; the textbook on the same rows; how many measurements the bands hold.
+Every set of (model, GPU, engine) predicted as shipped and by constants fitted without it, whole GPUs and engine
+versions likewise (held_out.py); what each term buys; the textbook on the same rows; how many measurements the
+bands hold, and how many limits drawn around them are judged right.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from bands import ENOUGH, HELD, PUBLIC, left_out
-from fit_engines import CONSTANTS, ENGINES, FIRST, LATER, Constant, Fit, chosen_rows, rows_of
+from fit_engines import CONSTANTS, ENGINES, FIRST, LATER, TRUSTED, Array, Constant, Fit, chosen_rows, rows_of
+from held_out import GROUPS, counted, decisions, gpus, left_out, table, versions
 
+from chunkcalc.answer.judged import half_widths
 from chunkcalc.measurements import read
 from chunkcalc.records import Workload
 from chunkcalc.scoring.errors import Summary
@@ -25,24 +27,28 @@ from chunkcalc.scoring.score import score
 from chunkcalc.textbook.forms import ClosedForms
 from chunkcalc.work.counts import kind
 
-Array = np.ndarray
+ENOUGH = 30  # rows of a class that tell how often its band holds
 NEUTRAL = {"launches": 1.0, "narrow_expert_launches": 1.0, "experts": 1.0, "cache": 1.0, "quantising": 1.0, "cold": 1.0}
 WORDS = {
     "decode_layer": "10 us per layer of every step",
-    "prompt_layer": "200 us per layer of a prompt step",
+    "host_dense": "host time of dense models",
+    "host_moe": "host time with experts",
+    "host_latent": "host time with latent attention",
+    "host_hybrid": "host time of hybrids",
+    "host_graph": "host time of replayed layers",
+    "host_spread": "the range of the host's time, which no mean shows",
     "expert_layer": "routing, per MoE layer",
     "latent_request": "TensorRT-LLM, per MLA layer of a request",
-    "least_prompt_layer": "SGLang, least host time per MoE layer of a prompt step",
     "norm_layer": "norm over all ranks before vLLM 0.18 (MiniMax)",
     "sequence": "3 us per decode and step",
     "request": "time per request",
     "prompt_token": "time per prompt token outside steps",
     "launches": "share of launches left in a step, by architecture",
     "narrow_expert_launches": "4-bit experts as one launch (0.3)",
-    "experts": "speed of expert kernels, by architecture",
+    "experts": "speed of expert kernels (1)",
     "cache": "bandwidth of decode attention in a step",
     "quantising": "quantisation fused into other kernels (0)",
-    "cold": "first wave of a server without warm-up (1.4)",
+    "cold": "first wave of a server without warm-up (1.4, SGLang 3)",
 }
 
 
@@ -122,36 +128,56 @@ def terms(folder: Path) -> str:
     return "\n".join(lines)
 
 
-def coverage(fit: Fit) -> str:
-    """Share of rows that bands set on the other half of the sets hold.
+def coverage(fit: Fit, found: Mapping[str, tuple[Array, Array]]) -> str:
+    """Share of rows that the shipped bands hold where their version, or their GPU, was left out, by class.
 
     Parameters
     ----------
     fit : rows and features
+    found : predictions by what was left out
     """
-    predicted = left_out(fit)
-    known = np.array([row.served.run.source.startswith(PUBLIC) for row in fit.rows])
-    nvidia = np.array([row.served.deployment.hardware.vendor == "nvidia" for row in fit.rows])
-    models = np.array([kind(row.served.deployment.model) for row in fit.rows])
-    labels = sorted(set(fit.sets[known & nvidia]))
-    lines = ["| latency | bands set on | rows | held |", "|---|---|---:|---:|"]
-    for index, (name, seen) in enumerate((("TPOT", fit.tpot), ("TTFT", fit.ttft))):
-        error = np.abs(predicted[index] / seen - 1)
-        held = rows = 0
-        for label in labels:
-            inside = known & nvidia & (fit.sets == label) & np.isfinite(error)
-            if not inside.any():
-                continue
-            first = int(np.flatnonzero(inside)[0])
-            alike = known & nvidia & ~(fit.sets == label) & np.isfinite(error) & (fit.engine == fit.engine[first])
-            same = alike & (models == models[first])
-            base = same if same.sum() >= ENOUGH else alike
-            if base.sum() < ENOUGH:
-                continue
-            width = np.quantile(error[base], HELD) + (0.0 if base is same else 0.1)
-            held += int((error[inside] <= width).sum())
-            rows += int(inside.sum())
-        lines.append(f"| {name} | the other sets of its class | {rows} | {100 * held / rows:.0f} % |")
+    known = np.array([row.served.run.source.startswith(TRUSTED) for row in fit.rows])
+    deployments = [row.served.deployment for row in fit.rows]
+    classes = np.array([f"{each.engine.name}, {kind(each.model)}" for each in deployments])
+    nvidia = np.array([each.hardware.vendor == "nvidia" for each in deployments])
+    widths = [half_widths(row.served.timer) for row in fit.rows]
+    lines = ["| class, left out | TPOT rows | inside | above | TTFT rows | inside | above |", "|---|" + "---:|" * 6]
+    for name in ("versions", "GPUs"):
+        for label in ["all", *sorted(set(classes[known & nvidia]))]:
+            own = known & nvidia & ((classes == label) | (label == "all"))
+            cells, told = [], False
+            for index, (of, seen) in enumerate((("tpot", fit.tpot), ("ttft", fit.ttft))):
+                rows = own & counted(fit)[index] & np.isfinite(found[name][index])
+                over = seen[rows] / found[name][index][rows] - 1
+                width = np.array([getattr(widths[row], of) for row in np.flatnonzero(rows)])
+                told = told or rows.sum() >= ENOUGH
+                few = rows.sum() < ENOUGH
+                cells += [
+                    str(rows.sum()),
+                    *(
+                        ["-", "-"]
+                        if few
+                        else [f"{100 * np.mean(np.abs(over) <= width):.0f} %", f"{100 * np.mean(over > width):.0f} %"]
+                    ),
+                ]
+            if told:
+                lines.append(f"| {label}, {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def judged(fit: Fit, found: Mapping[str, tuple[Array, Array]]) -> str:
+    """Share of limits drawn around measured values that are judged right.
+
+    Parameters
+    ----------
+    fit : rows and features
+    found : predictions by what was left out
+    """
+    lines = ["| left out | latency | limits | judged right | of those judged kept |", "|---|---|---:|---:|---:|"]
+    for name, pair in found.items():
+        for what, guess, seen, own in zip(("TPOT", "TTFT"), pair, (fit.tpot, fit.ttft), counted(fit), strict=True):
+            right, kept = decisions(guess[own], seen[own])
+            lines.append(f"| {name} | {what} | {6 * own.sum():,} | {100 * right:.0f} % | {100 * kept:.0f} % |")
     return "\n".join(lines)
 
 
@@ -168,7 +194,7 @@ def second(folder: Path) -> str:
         "|---|---:|---:|---:|---:|---:|---:|",
         f"| **all** | {_pair(found.tpot)} | {_pair(found.ttft)} |",
         f"| all, nothing left out | {_pair(found.every_tpot)} | {_pair(found.every_ttft)} |",
-        f"| published medians against predicted means | {_pair(found.medians_tpot)} | {_pair(found.medians_ttft)} |",
+        f"| published medians against predicted ones | {_pair(found.medians_tpot)} | {_pair(found.medians_ttft)} |",
     ]
     for group in found.groups:
         lines.append(f"| {', '.join(map(str, group.key.values()))} | {_pair(group.tpot)} | {_pair(group.ttft)} |")
@@ -193,19 +219,24 @@ def tables(folder: Path) -> dict[str, str]:
     fit = rows_of(serving)
     first = chosen_rows(fit, FIRST)
     x = fit.fit(chosen_rows(fit, LATER), fit.fit(first), groups=LATER)
-    predicted = {"fitted": fit.predict(x), "left out": fit.left_out(first), "textbook": textbook(fit)}
+    labels = {"sets": fit.sets, "GPUs": gpus(fit), "versions": versions(fit)}
+    found = {name: left_out(fit, each) for name, each in labels.items()}
+    predicted = {"fitted": fit.predict(x), "left out": found["sets"], "textbook": textbook(fit)}
     return {
         "served": sets(fit, predicted),
+        "held out": "\n".join(table(fit, found, GROUPS["engine"](fit))),
+        "by source": "\n".join(table(fit, {"sets": found["sets"]}, GROUPS["source"](fit))),
+        "judged": judged(fit, found),
         "terms": terms(serving),
-        "coverage": coverage(fit),
+        "coverage": coverage(fit, found),
         "second": second(serving),
     }
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print every table."""
-    for name, table in tables(Path(arguments[0])).items():
-        print(f"## {name}\n{table}\n")
+    for name, text in tables(Path(arguments[0])).items():
+        print(f"## {name}\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -55,21 +55,23 @@ def test_a_replay_serves_every_request_by_coarse_steps(tools, served):
     assert tools.served_replay.quantile(exact, 0.5) < tools.served_replay.quantile(exact, 1.0)
 
 
-def test_bare_steps_lack_only_what_prompts_add(tools, served):
-    bare, layers = tools.served_replay.bare(served.timer), served.deployment.model.layer_count
-    overheads = served.deployment.engine.overheads
+def test_a_host_that_is_never_waited_for_leaves_the_gpu(tools, served):
+    bare = tools.served_replay.hosting(served.timer, 0.0)
     assert bare.expected(0, 0, 8.0, 900.0) == served.timer.expected(0, 0, 8.0, 900.0)
-    added = served.timer.expected(2048, 0, 8.0, 900.0) - bare.expected(2048, 0, 8.0, 900.0)
-    assert added == pytest.approx(layers * (overheads.prompt_layer - overheads.decode_layer))
+    assert bare.expected(2048, 0, 8.0, 900.0) == pytest.approx(served.timer.gpu(2048, 0, 8.0, 900.0))
+    twice = tools.served_replay.hosting(served.timer, 2.0)
+    assert twice.host(2048, 8.0) == pytest.approx(2 * served.timer.host(2048, 8.0))
+    assert twice.host(2048, 8.0) > 0
 
 
-def test_points_count_a_load_once_and_shift_prompt_steps_by_their_layers(tools):
+def test_points_count_a_load_once_and_prompt_steps_grow_with_the_host(tools):
     found, lost = tools.longest_step.points([RUN, RUN])
     assert [(each.rows, each.kind) for each in found] == [(2, "prompt")]
     assert not lost
-    steps = found[0].layered
-    assert steps[1] - steps[0] == pytest.approx(found[0].layers * 50e-6)
-    assert found[0].bare < steps[0]
+    steps = found[0].hosted
+    assert list(steps) == sorted(steps)
+    assert found[0].bare == steps[0] < steps[-1]
+    assert found[0].ours == steps[tools.longest_step.HOSTS.index(1.0)]
 
 
 def test_rows_without_gaps_to_judge_are_told(tools):

@@ -47,7 +47,7 @@ BAD = [
     ({"model": "./dir"}, "--model: './dir' is not the path of a profile"),
     ({"weights": "fp7"}, "--weights: unknown weight format"),
     ({"kv": "int4"}, "--kv: unknown KV format"),
-    ({"gpu": "a100", "weights": "fp8"}, "--weights: a100-sxm4-80gb has no fp8 arithmetic"),
+    ({"gpu": "v100", "weights": "fp8"}, "--weights: v100-sxm2-16gb has no fp8 arithmetic"),
     ({"gpu": "h100", "weights": "nvfp4"}, "--weights: h100-sxm has no nvfp4 arithmetic"),
     ({"engine": "tgi"}, "--engine: unknown engine"),
     ({"prefill_interval": 1}, "--prefill-decode-interval: vllm has no such interval"),
@@ -84,7 +84,7 @@ def test_an_unknown_field_is_named():
 
 def test_what_would_run_instead_is_said():
     with pytest.raises(ChunkcalcError, match=r"compute in bf16.*int4"):
-        solve(**{**GOOD, "gpu": "a100", "weights": "fp8"})
+        solve(**{**GOOD, "gpu": "v100", "weights": "fp8"})
 
 
 def test_records_are_taken_as_they_are():

@@ -26,7 +26,7 @@ ENGINES = (("sglang", "b200"), ("vllm", "rtx-pro-6000"))
 def test_the_parts_of_a_step_are_the_same_compiled(name):
     for engine, gpu in ENGINES:
         timer = StepTimer(deployment(name, gpu, tp=2, engine=engine), drafts=len(engine) % 2)
-        for formula in (timer._rest_seconds, timer._rest_bound, timer._prefill_seconds, timer._prefill_bound):
+        for formula in (timer._rest_times, timer._rest_bound, timer._prefill_seconds, timer._prefill_bound):
             run, runs = compiled(formula, 3), compiled(formula, 3, over=1)
             for x in TOKENS:
                 plain = [formula(x, y, 3.0) for y in TOKENS]
@@ -67,7 +67,7 @@ def test_a_shared_timer_is_told_apart_by_all_that_a_step_takes_from_its_engine()
         *(ROOT / "time" / f"{name}.py" for name in ("step", "steptimes", "roofline")),
     ]
     taken = {name for file in files for name in re.findall(r"engine\.(\w+)", file.read_text())}
-    assert taken == {"overheads", "attention", "captured"}
+    assert taken == {"overheads", "attention", "captured", "eager", "name"}
     assert all(f"engine.{name}" in key for name in taken)
 
 

@@ -179,8 +179,8 @@ def test_the_host_of_a_change_is_all_that_the_engine_adds():
 
 
 ENGINE_TIMES = {
-    "decode_layer", "prompt_layer", "expert_layer", "norm_layer", "least_prompt_layer", "sequence", "request",
-    "prompt_token", "latent_request",
+    "decode_layer", "host_dense", "host_moe", "host_latent", "host_hybrid", "host_graph", "expert_layer",
+    "norm_layer", "sequence", "request", "prompt_token", "latent_request",
 }  # fmt: skip
 
 

@@ -27,12 +27,12 @@ def test_a_profile_that_only_extends_is_the_shipped_one(mine):
 
 def test_tables_are_joined_and_everything_else_is_replaced(mine):
     found = mine(
-        'extends = "h100-sxm"\nid = "mine"\naliases = []\n[memory]\nmib = 40000\n[engine.vllm]\nprompt_layer_us = 50\n'
+        'extends = "h100-sxm"\nid = "mine"\naliases = []\n[memory]\nmib = 40000\n[engine.vllm]\nhost_dense_us = 50\n'
         "[efficiency.gemm]\nbf16 = { memory = 0.5 }\n[allreduce]\n2 = { latency_us = 9, bandwidth = 1e11 }\n"
     )
     assert (found.id, found.aliases, found.memory) == ("mine", (), 40000 * 2**20)
     assert found.bandwidth == H100.bandwidth
-    assert found.overheads["vllm"] == pytest.approx(H100.overheads["vllm"]._replace(prompt_layer=50e-6))
+    assert found.overheads["vllm"] == pytest.approx(H100.overheads["vllm"]._replace(host_dense=50e-6))
     assert found.overheads["sglang"] == H100.overheads["sglang"]
     assert found.efficiency["gemm.bf16"] == H100.efficiency["gemm.bf16"]._replace(memory=0.5)
     assert found.efficiency["gemm.fp8"] == H100.efficiency["gemm.fp8"]
@@ -64,7 +64,7 @@ def test_a_value_replaces_a_table_and_a_table_a_value():
         ('extends = ["h100-sxm"]\n', "unknown profile"),
         ('extends = "h100-sxm"\n[memory]\nmib = 0\n', "'memory.mib' is 0"),
         ('extends = "h100-sxm"\n[memmory]\nmib = 1\n', "unknown key 'memmory'"),
-        ('extends = "h100-sxm"\n[engine.vllm]\nprompt_layer = 1\n', "unknown key"),
+        ('extends = "h100-sxm"\n[engine.vllm]\nhost_dense = 1\n', "unknown key"),
     ],
 )
 def test_a_wrong_base_or_key_is_refused_by_name(mine, text, complaint):

@@ -151,7 +151,24 @@ def test_a_profile_takes_the_constants_and_keeps_everything_else(tools):
     assert before == after
 
 
-def test_a_profile_without_a_line_for_a_constant_is_refused(tools):
+def test_a_line_and_a_section_that_a_profile_lacks_are_added(tools):
     _, fits = tools
-    with pytest.raises(SystemExit, match=r"no line for gemm\.int4"):
-        fits.written("[efficiency.gemm]\n", {"gemm.int4": fits.Fit({}, np.zeros(1), np.zeros(1), ())})
+    found = fits.Fit({"compute": 0.5}, np.zeros(1), np.zeros(1), ())
+    text = fits.written("[efficiency.gemm]\n\n[sources]\n", {"gemm.int4": found, "moe.int4": found})
+    assert text == (
+        "[efficiency.gemm]\nint4 = { compute = 0.5 }\n\n[efficiency.moe]\nint4 = { compute = 0.5 }\n\n[sources]\n"
+    )
+
+
+def test_the_kernels_of_other_engines_replace_those_that_stand_there(tools):
+    _, fits = tools
+    found = fits.Fit({"compute": 0.5}, np.zeros(1), np.zeros(1), ())
+    once = fits.written("a = 1\n\n[sources]\n", {"sglang:moe.bf16": found})
+    assert "[kernels.sglang.moe]\nbf16 = { compute = 0.5 }" in once
+    assert fits.written(once, {"sglang:moe.bf16": found}) == once
+
+
+def test_a_table_that_no_constants_describe_is_not_written(tools):
+    _, fits = tools
+    wild = fits.Fit({"compute": 0.5}, np.zeros(1), np.full(1, 0.9), ())
+    assert fits.written("[efficiency.gemm]\n", {"gemm.int4": wild}) == "[efficiency.gemm]\n"

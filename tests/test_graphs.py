@@ -69,8 +69,9 @@ def test_many_requests_need_no_option():
 def test_the_gate_charges_the_host_for_steps_that_are_not_captured():
     load = {"gpu": "h100-sxm", "prompt": "4000", "output": "500", "concurrency": "32", "ttft": "2s", "tpot": "50ms"}
     base = SERVE + "--max-model-len 8192 --max-num-seqs 32 --max-num-batched-tokens 512"
-    few, told = (
-        check_text(line + "\n", **load).deployments[0].answer.expected.step_s
-        for line in (base, base + " --max-cudagraph-capture-size 512")
+    few, told, eager = (
+        check_text(line + "\n", **load).deployments[0].answer.expected
+        for line in (base, base + " --max-cudagraph-capture-size 512", base + " --enforce-eager")
     )
-    assert few - told == pytest.approx(32 * (200 - 10) * 1e-6, rel=0.01)
+    assert told.step_s < few.step_s == eager.step_s
+    assert told.decode_step_s == few.decode_step_s < eager.decode_step_s

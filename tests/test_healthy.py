@@ -89,7 +89,8 @@ def test_longer_than_all_prompts_take_is_waiting_for_a_place():
     ((reason, of),) = left_out({**SHORT, "ttft": 1.01 * LEAST}).values()
     assert "waiting for a place" in reason
     assert of == "both"
-    assert left_out({**SHORT, "ttft": 0.6, "requests": 8}) == {}, "all of a run that is one wave wait for half of it"
+    one = {**SHORT, "ttft": 0.6, "note": "rounds of c requests sent at once"}
+    assert left_out(one) == {}, "all of a run that is one wave wait for half of it"
     assert left_out({**SHORT, "ttft": 9.0, "concurrency": None, "rate": 1.0}) == {}, "an open loop may queue"
 
 

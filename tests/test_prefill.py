@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkcalc.time.prefill import Prefill
-from chunkcalc.time.step import StepTimer
+from chunkcalc.time.step import StepTimer, with_host
 from tests.deployments import deployment
 
 TIMERS = {
@@ -76,9 +76,10 @@ def test_ttft_is_a_sawtooth_between_chunk_counts():
 
 def test_a_last_chunk_that_a_captured_graph_holds_makes_a_prompt_faster():
     timer = TIMERS["llama-3.1-8b"]
-    overheads, layers = timer.deployment.engine.overheads, timer.deployment.model.layer_count
     prefill = Prefill(timer.expected, 4096, 0, 32, 2000.0)
     # 4,096 - 3,616 + 32 decodes are 512 tokens, what a graph holds; one prompt token more is too many.
-    saved = layers * (overheads.prompt_layer - overheads.decode_layer)
+    last = (480, 3616, 32, 2000.0)
+    launched = with_host(timer.gpu(*last), timer.host(481, 32))
+    saved = launched - timer.expected(*last)
     assert saved > 0
     assert prefill.total(3615) - prefill.total(3616) == pytest.approx(saved, rel=0.05)

@@ -158,5 +158,7 @@ def test_arrivals_at_a_rate_are_predicted_as_an_open_loop():
     calm = score(parse(head + row.format(1.0), "t.csv")).predictions[0].predicted
     busy = score(parse(head + row.format(10.0), "t.csv")).predictions[0].predicted
     assert busy.tpot > calm.tpot and busy.ttft > calm.ttft
+    flood = score(parse(head + row.format(900.0), "t.csv")).predictions[0].predicted
+    assert flood.ttft > busy.ttft, "a hundred requests end, however fast they come"
     with pytest.raises(ChunkcalcError, match="more arrives than is served"):
-        score(parse(head + row.format(900.0), "t.csv"))
+        score(parse(head + row.replace("{},100,", "{},,").format(900.0), "t.csv"))

@@ -48,14 +48,14 @@ CASES = {
         {**SMALL, "prompt": 4000, "batch": 120, "ttft": 2.0, "tpot": 0.05}, "overloaded", True,
     ),
     "disaggregate": (
-        {**SMALL, "prompt": 4000, "output": 200, "batch": 48, "ttft": 2.0, "tpot": 0.03}, "disaggregate", False,
+        {**SMALL, "prompt": 8000, "output": 200, "batch": 16, "ttft": 2.0, "tpot": 0.012}, "disaggregate", False,
     ),
     "disaggregate, one request fails": (
         {**LARGE, "tp": 4, "prompt": 8000, "output": 500, "batch": 16, "ttft": 0.8, "tpot": 0.03},
         "disaggregate", False,
     ),
     "disaggregate, prompts first": (
-        {**LARGE, "tp": 8, "prompt": 16000, "output": 200, "batch": 8, "ttft": 1.8, "tpot": 0.02, "itl": 0.05,
+        {**LARGE, "tp": 8, "prompt": 16000, "output": 200, "batch": 8, "ttft": 1.8, "tpot": 0.02, "itl": 0.03,
          "engine": "sglang"},
         "disaggregate", False,  # with a decode step after every prompt step the floor has room
     ),

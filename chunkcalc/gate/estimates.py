@@ -19,7 +19,7 @@ from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.time.search import last
 from chunkcalc.units import format_count, format_duration
 
-LOST = 0.10  # of the prompt rate, from which a small chunk is worth a word
+LOST = 0.05  # of the prompt rate, from which a small chunk is worth a word
 GAINED = 1.1  # times the requests from which a smaller budget is worth a word
 SMALLER = (8192, 4096, 2048, 1024, 512)  # budgets tried where activations take the room of the KV cache
 LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}
@@ -170,7 +170,10 @@ def _fewer(found: Evaluation, answer: Answer | None) -> str:
 
 
 def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Finding]:
-    """W10: an error where even limits that are missed by their whole error band leave no steady state."""
+    """W10: an error where even limits that are missed by their whole error band leave no steady state.
+
+    Also where the chunk that is written leaves none by more than the error, as W02 has it at a smaller load.
+    """
     service = view.expected
     best = last([view.memory_rule(), *view.latency_limits(service)], 1, view.longest_chunk)
     longer = {name: 1 + view.band(name) for name in ("tpot", "itl", "ttft")}
@@ -180,12 +183,13 @@ def _overloaded(found: Evaluation, answer: Answer, view: Outlook) -> Iterator[Fi
     hopeless = widest is not None and service.utilisation(widest) >= 1
     if answer.verdict != OVERLOADED and not hopeless:
         return
+    spared = view.slo.max_utilisation / max(answer.utilisation, 1e-9)
     needed, chunk = "", best or widest
     if service.mixed and chunk is not None:
         needed = f": {service.balance:,.0f} prompt tokens a step, the limits leave {chunk:,}"
     yield make(found, "W10", f"{found.load.batch} requests that decode at once finish faster than new prompts can be "
                f"processed within the limits on {found.names()['gpus']}{needed}",
-               level="error" if hopeless else "warning", fix=Fix(text=_fewer(found, answer)),
+               level="error" if hopeless else beyond(spared, view.error.tpot), fix=Fix(text=_fewer(found, answer)),
                size=service.utilisation(chunk) if chunk is not None else answer.utilisation)  # fmt: skip
 
 

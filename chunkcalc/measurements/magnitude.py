@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.measurements.run import Run
+from chunkcalc.measurements.run import Run, Skipped
 from chunkcalc.measurements.serving import Unit
 
 # Bounds on the median of a column [s], generous on both sides. Below: a step reads its weights once, and no
@@ -23,6 +23,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 STEP_BOUNDS = (20e-6, 60.0)
 # A first token comes out of a step that costs at least about a decode's, after half of the one that runs.
 LEAST_TTFT = 0.5  # of the time per token
+MOST_ODD, FEW_OF = 4, 100  # rows of a table in another unit that are left out: at most so many, of so many each
 MIXED = (200.0, 5000.0)  # rows of one configuration so far apart differ in their unit
 # A step grows at most in proportion to its batch, so this much more load cannot explain it.
 COMPARABLE_LOAD = 8.0
@@ -64,23 +65,43 @@ def check_steps(times: Sequence[float], unit: Unit | None, where: str) -> None:
     _check("t_ref_ms", times, STEP_BOUNDS, unit, where)
 
 
-def check_runs(runs: Sequence[Run], unit: Unit | None, where: str) -> None:
-    """The same for a table of runs.
+def check_runs(runs: Sequence[Run], unit: Unit | None, where: str) -> list[Skipped]:
+    """The same for a table of runs, source by source: of several, those in another unit are left out and named.
+
+    Returns
+    -------
+    rows that are left out
 
     Raises
     ------
-    ChunkcalcError : a column's median is no such latency
+    ChunkcalcError : a column's median is no such latency, in all sources alike
     """
-    check_columns({name: [getattr(run, name) for run in runs] for name in BOUNDS}, unit, where)
+    sources: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        sources[run.source].append(run)
+    odd: list[tuple[list[Run], ChunkcalcError]] = []
+    for some in sources.values():
+        try:
+            check_columns({name: [getattr(run, name) for run in some] for name in BOUNDS}, unit, where)
+        except ChunkcalcError as error:
+            odd.append((some, error))
+    if odd and len(odd) == len(sources):
+        raise odd[0][1]
+    return [Skipped(run.row, error.what) for some, error in odd for run in some]
 
 
-def check_mixed(runs: Sequence[Run], where: str) -> None:
-    """Refuse a table whose rows are in different units.
+def check_mixed(runs: Sequence[Run], where: str) -> list[Skipped]:
+    """Rows that are in another unit than those of the same configuration; too many of them are refused.
+
+    Returns
+    -------
+    rows that are left out
 
     Raises
     ------
-    ChunkcalcError : two rows of one configuration are about 1,000 times apart
+    ChunkcalcError : a table with several pairs of rows that are about 1,000 times apart
     """
+    found: dict[int, str] = {}
     for name in ("tpot", "tpot_p50", "ttft", "ttft_p50"):
         groups: dict[object, list[tuple[float, float, int]]] = defaultdict(list)
         for run in runs:
@@ -88,17 +109,24 @@ def check_mixed(runs: Sequence[Run], where: str) -> None:
                 waits = (run.requests, run.note) if name.startswith("ttft") else ()
                 groups[*_configuration(run), *waits].append((run.concurrency or run.rate or 0.0, value, run.row))
         for group in groups.values():
-            _refuse_mixed(sorted(group), name, where)
+            found |= _mixed(sorted(group), name)
+    if found and (len(found) > MOST_ODD or len(found) * FEW_OF > len(runs)):
+        raise ChunkcalcError(
+            next(iter(found.values())), where, "write the whole column in one unit, or take the wrong rows out"
+        )
+    return [Skipped(row, reason) for row, reason in sorted(found.items())]
 
 
-def _refuse_mixed(group: Sequence[tuple[float, float, int]], name: str, where: str) -> None:
+def _mixed(group: Sequence[tuple[float, float, int]], name: str) -> dict[int, str]:
     """Neighbours by load; a queue can make a first token wait 1,000 times longer, so TTFT only at equal load."""
+    out: dict[int, str] = {}
     reach = COMPARABLE_LOAD if name.startswith("tpot") else 1.0
     for (load, value, row), (more, other, later) in pairwise(group):
         apart = max(value, other) / min(value, other)
         if more <= load * reach and MIXED[0] <= apart <= MIXED[1]:
             what = f"{name}_ms mixes units: rows {row} and {later} are {apart:,.0f} times apart in one configuration"
-            raise ChunkcalcError(what, where, "write the whole column in one unit, or take the wrong rows out")
+            out |= {row: what, later: what}
+    return out
 
 
 def _configuration(run: Run) -> tuple[object, ...]:

@@ -72,8 +72,9 @@ def _records(kind: Kind, rows: Rows, path: str, unit: Unit | None) -> Measuremen
         check_columns({"ttft": [each.ttft for each in timed], "tpot": [each.tpot for each in timed]}, unit, path)
         return Measurements(kind, traces=tuple(traces), skipped=tuple(skipped))
     runs, skipped = runs_of(rows, path, per_second)
-    check_runs(runs, unit, path)
-    check_mixed(runs, path)
+    odd = {each.row: each for each in (*check_mixed(runs, path), *check_runs(runs, unit, path))}
+    runs = [run for run in runs if run.row not in odd]
+    skipped += odd.values()
     return Measurements(kind, tuple(runs), skipped=tuple(skipped), assumed=assumed([values for _, values in rows]))
 
 
