@@ -33,6 +33,8 @@ ENOUGH = 20  # rows of a class, below which it counts as not measured
 LEAST, BEYOND, MOST = 0.08, 0.10, 1.00  # narrowest band, what an unmeasured class adds, widest band
 Widths = tuple[float | None, float | None]  # of TPOT and TTFT
 KINDS = ("dense", "moe", "latent", "hybrid")
+OWN = ("gb10",)  # GPUs whose rows are all of one harness
+OWN_HEAD = "# Bands of this GPU, by its own rows, left out of the fit. Written by benchmarks/bands.py."
 ATOM = ["mi355x"]  # its own nightly runs
 SIDE = 0.9  # share of rows whose measured value stays below predicted x (1 + band)
 HEAD = "# Bands: what nine in ten rows of left-out GPUs and versions stay below. Written by benchmarks/bands.py."
@@ -56,13 +58,41 @@ def gaps(evidence: Path) -> dict[str, float]:
     return {engine: widths.get(engine, widest) for engine in ENGINES}
 
 
-def block(fit: Fit, gap: dict[str, float]) -> str:
-    """The bands as tables of a profile."""
-    without = {"gpu": left_out(fit, gpus(fit)), "version": left_out(fit, versions(fit))}
+def own_block(fit: Fit, without: dict[str, tuple[Array, Array]], gpu: str) -> str:
+    """The bands of a GPU whose rows are all of one harness: they say nothing of others.
+
+    Parameters
+    ----------
+    fit : rows and features
+    without : predictions by what was left out
+    gpu : id of the GPU
+    """
+    deployments = [row.served.deployment for row in fit.rows]
+    models = np.array([kind(each.model) for each in deployments])
+    rows = np.array([each.hardware.id == gpu for each in deployments])
+    lines = [OWN_HEAD]
+    for index, engine in enumerate(ENGINES):
+        found = _classes(fit, without["gpu"], rows & (fit.engine == index), models, counted(fit))
+        known = {name: pair for name, pair in found.items() if None not in pair}
+        if known:
+            told = (f"{name} = {{ tpot = {pair[0]:.2f}, ttft = {pair[1]:.2f} }}" for name, pair in known.items())
+            lines += [f"[bands.{engine}]", *told]
+    return "\n".join(lines) + "\n"
+
+
+def block(fit: Fit, without: dict[str, tuple[Array, Array]], gap: dict[str, float]) -> str:
+    """The bands as tables of a profile.
+
+    Parameters
+    ----------
+    fit : rows and features
+    without : predictions by what was left out
+    gap : band of the longest gap, by engine
+    """
     deployments = [row.served.deployment for row in fit.rows]
     models = np.array([kind(each.model) for each in deployments])
     cards = np.array([each.hardware.id for each in deployments])
-    known = np.array([row.served.run.source.startswith(TRUSTED) for row in fit.rows])
+    known = np.array([row.served.run.source.startswith(TRUSTED) for row in fit.rows]) & ~np.isin(cards, OWN)
     told = tuple(rows & known for rows in counted(fit))
     nvidia = np.array([each.hardware.vendor == "nvidia" for each in deployments])
     lines = [HEAD]
@@ -138,12 +168,19 @@ def main() -> None:
     parser.add_argument("evidence", type=Path)
     parser.add_argument("--write", action="store_true", help="into hardware_profiles/generic.toml")
     options = parser.parse_args()
-    text = block(rows_of(options.evidence / "serving"), gaps(options.evidence))
-    print(text)
+    fit = rows_of(options.evidence / "serving")
+    without = {"gpu": left_out(fit, gpus(fit)), "version": left_out(fit, versions(fit))}
+    text = block(fit, without, gaps(options.evidence))
+    own = {gpu: own_block(fit, without, gpu) for gpu in OWN}
+    print(text, *own.values(), sep="\n")
     if options.write:
         path = data_folder("hardware_profiles") / "generic.toml"
         before, _, engines = path.read_text(encoding="utf-8").partition(MARK)
         path.write_text(f"{before.split('# Bands:')[0].rstrip()}\n\n{text}\n{MARK}{engines}", encoding="utf-8")
+        for gpu, bands in own.items():
+            path = data_folder("hardware_profiles") / f"{gpu}.toml"
+            rest, sources = path.read_text(encoding="utf-8").split("\n[sources]")
+            path.write_text(f"{rest.split(OWN_HEAD)[0].rstrip()}\n\n{bands}\n[sources]{sources}", encoding="utf-8")
 
 
 if __name__ == "__main__":

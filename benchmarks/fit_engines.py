@@ -217,7 +217,7 @@ class Fit:
         tpot, ttft = np.full(len(self.rows), np.nan), np.full(len(self.rows), np.nan)
         for label in sorted(set(labels[chosen])):
             out = labels == label
-            found = self.predict(self.fit(chosen & ~out, start, 25, groups))
+            found = self.predict(self.fit(chosen & ~out, start, 12, groups))
             tpot[out], ttft[out] = found[0][out], found[1][out]
         return tpot, ttft
 
