@@ -25,6 +25,7 @@ from held_out import counted, gpus, left_out, versions
 from longest_step import points, sweep_runs
 
 from chunkcalc.catalog.profiles import data_folder
+from chunkcalc.engines.tables import VERSION, order
 from chunkcalc.measurements import read
 from chunkcalc.work.counts import kind
 
@@ -35,6 +36,7 @@ Widths = tuple[float | None, float | None]  # of TPOT and TTFT
 KINDS = ("dense", "moe", "latent", "hybrid")
 OWN = ("gb10",)  # GPUs whose rows are all of one harness
 OWN_HEAD = "# Bands of this GPU, by its own rows, left out of the fit. Written by benchmarks/bands.py."
+ATOM_NEWEST = "0.1.5"
 ATOM = ["mi355x"]  # its own nightly runs
 SIDE = 0.9  # share of rows whose measured value stays below predicted x (1 + band)
 HEAD = "# Bands: what nine in ten rows of left-out GPUs and versions stay below. Written by benchmarks/bands.py."
@@ -94,13 +96,16 @@ def block(fit: Fit, without: dict[str, tuple[Array, Array]], gap: dict[str, floa
     cards = np.array([each.hardware.id for each in deployments])
     known = np.array([row.served.run.source.startswith(TRUSTED) for row in fit.rows]) & ~np.isin(cards, OWN)
     told = tuple(rows & known for rows in counted(fit))
+    runs = np.array([row.served.run.engine_version for row in fit.rows])
     nvidia = np.array([each.hardware.vendor == "nvidia" for each in deployments])
     lines = [HEAD]
     for engine in (*ENGINES, *LIKE_VLLM):
         own = nvidia & (fit.engine == ENGINES.index("vllm" if engine in LIKE_VLLM else engine))
         names = [str(name) for name, count in Counter(cards[own & told[0]]).items() if count >= ENOUGH]
         names = ATOM if engine in LIKE_VLLM else sorted(names)
-        lines += ["", f"[bands.{engine}]", f"measured = {json.dumps(names)}"]
+        newest = max((run for run in runs[own] if VERSION.fullmatch(run)), key=order, default="")
+        newest = ATOM_NEWEST if engine in LIKE_VLLM else newest
+        lines += ["", f"[bands.{engine}]", f"measured = {json.dumps(names)}", f'newest = "{newest}"']
         wider = BEYOND if engine in LIKE_VLLM else 0.0  # none of its rows is among these
         seen = _classes(fit, without["version"], own, models, told)
         lines += _rows(seen, gap.get(engine, max(gap.values())), wider)

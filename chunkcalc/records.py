@@ -365,7 +365,8 @@ class Hardware:
     it is not known.
 
     `overheads` are those of each engine on this GPU, by the engine's name; `bands` the errors of
-    predictions, by engine and kind of model; `measured` the engines of which somebody published runs on it.
+    predictions, by engine and kind of model; `measured` the engines of which somebody published runs on it,
+    `newest` the newest version of each of which somebody published any.
 
     `efficiency` is keyed `form.dtype`; what is missing there comes from the generic set and makes
     an answer uncalibrated. `kernels` are those of an engine, by its name, where its own were measured.
@@ -395,6 +396,7 @@ class Hardware:
     overheads: Mapping[str, Overheads] = field(default_factory=dict)
     bands: Mapping[str, Mapping[str, Band]] = field(default_factory=dict)
     measured: frozenset[str] = frozenset()
+    newest: Mapping[str, str] = field(default_factory=dict)
     allreduce: Mapping[int, Allreduce] = field(default_factory=dict)
     tile_penalty: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     generic: frozenset[str] = frozenset()

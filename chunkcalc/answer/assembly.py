@@ -24,6 +24,7 @@ from chunkcalc.answer.window import NO_WINDOW, Window, every_limit, keeps, windo
 from chunkcalc.catalog.precision import COMPUTE_DTYPE, peak
 from chunkcalc.engines.capacity import capacity
 from chunkcalc.engines.flags import flags, yaml_options
+from chunkcalc.engines.tables import order
 from chunkcalc.records import WEIGHT_BYTES, Deployment, Moe, Workload
 from chunkcalc.textbook.forms import textbook
 from chunkcalc.time.search import last
@@ -195,6 +196,9 @@ def _warnings(case: Case, view: Outlook, verdict: Verdict, budget: int) -> list[
     engine, gpu = case.deployment.engine.name, case.deployment.hardware
     if engine not in gpu.measured and not view.uncalibrated:
         out.append(f"nobody published a run of {engine} on {gpu.id}: the bands are those of GPUs left out")
+    newest, version = gpu.newest.get(engine), case.deployment.engine.version
+    if newest and order(version) > order(newest):
+        out.append(f"{engine} {version} is newer than any that was measured ({newest})")
     if verdict.name == MARGINAL:
         out.append("marginal: the limit lies inside the error band of the prediction; measure before relying on it")
     if budget % view.alignment:

@@ -184,6 +184,7 @@ def hardware_from(data: Mapping[str, Any]) -> Hardware:
         bands=_bands(names, data["vendor"], data.get("bands", {})),
         measured=frozenset(name for name in _generic()["engine"] if names & _measured(name))
         | set(data.get("bands", {})),
+        newest={name: table["newest"] for name, table in _generic()["bands"].items() if "newest" in table},
         allreduce=reduces or _any_size(link),
         generic=frozenset(key for key in generic if key.split(".")[0] not in SHARED_FORMS)
         | (frozenset() if reduces else frozenset(("allreduce",))),
@@ -228,7 +229,7 @@ def _bands(
     for name in _generic()["engine"]:
         table = generic[name]
         rows = table if names & _measured(name) else table.get("new", table)
-        measured = {kind: Band(**values) for kind, values in rows.items() if kind not in ("measured", "new")}
+        measured = {kind: Band(**values) for kind, values in rows.items() if kind not in ("measured", "newest", "new")}
         wide = {kind: Band(*map(max, band, least)) for kind, band in measured.items()}
         found[name] = wide | {
             kind: Band(**{**wide[kind]._asdict(), **values}) for kind, values in own.get(name, {}).items()
