@@ -27,13 +27,13 @@ from longest_step import points, sweep_runs
 from chunkcalc.catalog.profiles import data_folder
 from chunkcalc.engines.tables import VERSION, order
 from chunkcalc.measurements import read
+from chunkcalc.scoring.features import KINDS
 from chunkcalc.work.counts import kind
 
 HELD = 0.8  # share of rows that a band holds
 ENOUGH = 20  # rows of a class, below which it counts as not measured
 LEAST, BEYOND, MOST = 0.08, 0.10, 1.00  # narrowest band, what an unmeasured class adds, widest band
 Widths = tuple[float | None, float | None]  # of TPOT and TTFT
-KINDS = ("dense", "moe", "latent", "hybrid")
 OWN = ("gb10",)  # GPUs whose rows are all of one harness
 OWN_HEAD = "# Bands of this GPU, by its own rows, left out of the fit. Written by benchmarks/bands.py."
 ATOM_NEWEST = "0.1.5"

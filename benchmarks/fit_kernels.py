@@ -262,12 +262,6 @@ def written(profile: str, fits: Mapping[str, Fit]) -> str:
     profile : text of the file
     fits : by form and format
     """
-    worst = WORST_TOGETHER if 'id = "' not in profile else WORST
-    own = next((key for key in REFUTED if f'id = "{key}"' in profile), "")
-    fits = {
-        key: found for key, found in fits.items()
-        if np.abs(found.held_out).mean() <= worst and key != REFUTED.get(own)
-    }  # fmt: skip
     for key, found in fits.items():
         if ":" in key:
             continue
@@ -327,7 +321,19 @@ def rewrite(identifier: str, fits: Mapping[str, Fit]) -> None:
     if identifier == GENERIC:
         fits = {**fits, **{key: fits[like] for key, like in ALIKE.items()}}
     path = PROFILES / f"{identifier}.toml"
-    path.write_text(written(path.read_text(), fits))
+    path.write_text(written(path.read_text(), believed(identifier, fits)))
+
+
+def believed(identifier: str, fits: Mapping[str, Fit]) -> dict[str, Fit]:
+    """The fits that hold on held-out shapes, and that served steps do not refute.
+
+    Parameters
+    ----------
+    identifier : of the profile
+    fits : by form and format
+    """
+    worst, refuted = WORST_TOGETHER if identifier == GENERIC else WORST, REFUTED.get(identifier)
+    return {key: found for key, found in fits.items() if key != refuted and np.abs(found.held_out).mean() <= worst}
 
 
 def fits_of(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, Fit]]]:
@@ -347,7 +353,7 @@ def fits_of(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str
         for key, table in tables.items():
             if table.hardware.vendor == "nvidia":
                 together.setdefault(key, []).append(table)
-        if gpu == JOINT and GENERIC in wanted:  # vLLM's own kernel
+        if gpu == JOINT and GENERIC in wanted:
             joint = fit_joint(folder / "mixed_attn_vllm019.csv", tables)
         if identifier in wanted:
             link = load_hardware(identifier).record.link.bandwidth

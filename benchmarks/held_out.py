@@ -22,10 +22,10 @@ from engine_rows import DOUBTFUL, KNOWN_LOAD
 from fit_engines import ENGINES, FIRST, LATER, Array, Fit, chosen_rows, rows_of
 
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.scoring.score import LIMITS
 from chunkcalc.scoring.served import predict
 from chunkcalc.time.step import StepTimer
 
-FACTORS = (0.7, 0.8, 0.9, 1.1, 1.2, 1.4)  # limits drawn around a measured value
 NOT_OVERHEADS = ("cold", "arithmetic")  # of a load, and a share of what the profile has
 
 
@@ -141,8 +141,8 @@ def table(fit: Fit, found: Mapping[str, tuple[Array, Array]], by: Callable[[int]
 def decisions(guess: Array, seen: Array) -> tuple[float, float]:
     """Share of limits drawn around the measured values that are judged right, and of those judged kept."""
     held = np.isfinite(guess) & np.isfinite(seen)
-    limits = seen[held][:, None] * np.array(FACTORS)
-    kept, keeps = guess[held][:, None] <= limits, np.array(FACTORS) >= 1
+    limits = seen[held][:, None] * np.array(LIMITS)
+    kept, keeps = guess[held][:, None] <= limits, np.array(LIMITS) >= 1
     return float((kept == keeps).mean()), float((kept & keeps).sum() / max(1, kept.sum()))
 
 

@@ -57,7 +57,7 @@ BALANCED = "balanced"
 NARROW, WIDE = "w4a8_mxfp4_mxfp8", "w4a16_mxfp4"
 LATENT_TOP_K, UNGATED = 22, (2688, 1856)
 # Reads weights at a fifth of the bandwidth on Hopper, which no served row shows.
-SLOW_EXPERTS = "vllmvllm_modeloptfp8moe_flashinfer_cutlass"
+SLOW_EXPERTS = "vllm_modeloptfp8moe_flashinfer_cutlass"
 SMALL_KERNELS = ("layernorm", "rotary_emb", "act_fn")  # in the order of `elementwise.kernels`
 SHORTEST_CONTEXT = 128  # tokens; nothing shorter is served
 LONGEST_MESSAGE = 2**28  # bytes; no all-reduce of a step is longer
@@ -312,7 +312,7 @@ def experts(path: Path, hardware: Hardware, engine: str) -> dict[str, Table]:
             continue
         form = EXPERTS.get(dtype)
         # Experts without a gate, or between projections of their own, are another kernel.
-        if form is None or key[2] == LATENT_TOP_K or key[:2] == UNGATED or SLOW_EXPERTS in (engine + kernel):
+        if form is None or key[2] == LATENT_TOP_K or key[:2] == UNGATED or kernel.startswith(SLOW_EXPERTS):
             continue
         best[form][key] = min(best[form].get(key, np.inf), time)
     out = {}

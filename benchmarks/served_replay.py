@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import replace
 
 from chunkcalc.engines.capacity import IN_FLIGHT, capacity
 from chunkcalc.records import Workload
-from chunkcalc.scoring.constants import HOST
+from chunkcalc.scoring.open_loop import drawn
 from chunkcalc.scoring.served import Served
 from chunkcalc.time.service import request_overhead
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.arrivals import Request
 from chunkcalc.traffic.closed_loop import LARGEST_CHUNK
 from chunkcalc.traffic.decodes import GAP
-from chunkcalc.traffic.lengths import draw
 from chunkcalc.traffic.scheduler import Replay, Scheduler, StepTime, replay
 
-WIDE = 1.0  # coefficient of variation of the lengths of real conversations
 SEED = 7
 CHUNK, CONTEXT = 32, 256  # prompts and contexts are timed in steps of so many tokens
 
@@ -31,17 +28,8 @@ def requests_of(served: Served, most: int | None = None) -> list[Request]:
     served : the run
     most : requests that are enough
     """
-    run, draws = served.run, random.Random(SEED)
     count = max(1, round(min(served.bench.requests, most or math.inf)))
-    ratio = 1.0 if run.least_ratio is None else run.least_ratio
-
-    def length(mean: float) -> int:
-        if run.wide:
-            return max(2, draw(draws, mean, WIDE))
-        longest = mean * 2 / (1 + ratio)
-        return max(2, round(draws.uniform(ratio * longest, longest)))
-
-    return [Request(0.0, length(run.prompt_tokens), length(run.output_tokens)) for _ in range(count)]
+    return drawn(replace(served.run, rate=None), count, SEED)
 
 
 def scheduler_of(served: Served, prompt: int) -> Scheduler:
@@ -117,8 +105,7 @@ def hosting(timer: StepTimer, factor: float) -> StepTimer:
     factor : 0 for a host that is never waited for [1]
     """
     engine = timer.deployment.engine
-    slower = {name: factor * getattr(engine.overheads, name) for name in (*HOST, "host_graph")}
-    return StepTimer(replace(timer.deployment, engine=replace(engine, overheads=engine.overheads._replace(**slower))))
+    return StepTimer(replace(timer.deployment, engine=replace(engine, overheads=engine.overheads.with_host(factor))))
 
 
 def quantile(gaps: Replay, q: float) -> float:

@@ -284,6 +284,9 @@ class Allreduce(NamedTuple):
     ramp: float = 0.0
 
 
+HOST = tuple(f"host_{kind}" for kind in get_args(Kind))
+
+
 class Overheads(NamedTuple):
     """What an engine adds to the kernels of its steps, and what it spares them.
 
@@ -325,6 +328,15 @@ class Overheads(NamedTuple):
     arithmetic: float = 1.0
     cache: float = 1.0
     quantising: float = 1.0
+
+    def with_host(self, factor: float) -> Overheads:
+        """The same with a factor on every time of the host.
+
+        Parameters
+        ----------
+        factor : 0 for a host that is never waited for [1]
+        """
+        return self._replace(**{name: factor * getattr(self, name) for name in (*HOST, "host_graph")})
 
 
 class Band(NamedTuple):
@@ -400,6 +412,15 @@ class Hardware:
     allreduce: Mapping[int, Allreduce] = field(default_factory=dict)
     tile_penalty: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     generic: frozenset[str] = frozenset()
+
+    def under(self, engine: str) -> Mapping[str, Efficiency]:
+        """What kernels reach under an engine: its own where they were measured.
+
+        Parameters
+        ----------
+        engine : its name
+        """
+        return {**self.efficiency, **self.kernels.get(engine, {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,7 +168,9 @@ def test_the_kernels_of_other_engines_replace_those_that_stand_there(tools):
     assert fits.written(once, {"sglang:moe.bf16": found}) == once
 
 
-def test_a_table_that_no_constants_describe_is_not_written(tools):
+def test_tables_that_no_constants_describe_or_served_steps_refute_are_not_written(tools):
     _, fits = tools
-    wild = fits.Fit({"compute": 0.5}, np.zeros(1), np.full(1, 0.9), ())
-    assert fits.written("[efficiency.gemm]\n", {"gemm.int4": wild}) == "[efficiency.gemm]\n"
+    good, wild = (fits.Fit({"compute": 0.5}, np.zeros(1), np.full(1, off), ()) for off in (0.1, 0.35))
+    assert set(fits.believed("l40s", {"moe.mxfp4": good, "moe.int4": wild})) == {"moe.mxfp4"}
+    assert set(fits.believed("h200-sxm", {"moe.mxfp4": good, "gemm.bf16": good})) == {"gemm.bf16"}
+    assert set(fits.believed(fits.GENERIC, {"moe.int4": wild})) == {"moe.int4"}

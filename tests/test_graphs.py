@@ -75,3 +75,18 @@ def test_the_gate_charges_the_host_for_steps_that_are_not_captured():
     )
     assert told.step_s < few.step_s == eager.step_s
     assert told.decode_step_s == few.decode_step_s < eager.decode_step_s
+
+
+@pytest.mark.parametrize(
+    ("line", "eager"),
+    [
+        (SERVE, False), (SERVE + "--enforce-eager", True),
+        (SERVE + '--compilation-config {"cudagraph_mode":"none"}', True),
+        (SERVE + '--compilation-config {"cudagraph_mode":"FULL_DECODE_ONLY"}', False),
+        ("sglang serve --model-path meta-llama/Llama-3.1-8B-Instruct", False),
+        ("sglang serve --model-path meta-llama/Llama-3.1-8B-Instruct --disable-cuda-graph", True),
+    ],
+)  # fmt: skip
+def test_flags_leave_decode_steps_to_the_host(line, eager):
+    found = inspect(line.split(), "h100-sxm")
+    assert found.reading.eager == found.deployment.engine.eager == eager

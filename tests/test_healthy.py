@@ -145,3 +145,21 @@ def test_another_run_of_the_same_load_that_was_faster_shows_that_something_held_
     assert left_out({}, {"tpot": 0.99 * REPEAT * 0.01}) == {}
     assert left_out({}, {**slower, "budget": 2048}) == {}, "another budget is another server"
     assert left_out({}, {**slower, "concurrency": 64}) == {}, "more users take longer"
+
+
+def test_up_and_down_again_is_no_server_of_the_label():
+    # Qwen3-32B under TensorRT-LLM, fp8 on GB200: 8, 42, 28, 133 and 72 ms with rising users.
+    times = (0.008, 0.042, 0.028, 0.133, 0.072)
+    found = left_out(*({"concurrency": 4**power, "tpot": time} for power, time in enumerate(times, 1)))
+    assert set(found) == {1, 2, 3, 4, 5}
+
+
+def test_one_or_two_requests_of_a_user_are_mostly_the_first_wave():
+    assert left_out({"requests": 23}) == {1: ("fewer than 3 requests per user", "ttft")}
+    assert left_out({"requests": 24}) == left_out({"requests": None}) == {}
+    assert left_out({"requests": 1, "concurrency": 1}) == {}
+    assert left_out({"requests": 16, "note": "rounds of c requests sent at once"}) == {}, "every one is a first wave"
+
+
+def test_forced_kernels_are_no_measure_of_the_engine_s_own():
+    assert left_out({"note": "Marlin kernels forced"})[1][1] == "both"

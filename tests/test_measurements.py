@@ -293,6 +293,35 @@ def test_a_long_queue_is_not_taken_for_another_unit():
         parse(repeated, "x.csv")
 
 
+def test_of_many_rows_a_pair_in_another_unit_is_left_out_and_named():
+    rows = [*csv.DictReader(io.StringIO(SERVING))][:1]
+    many = [{**rows[0], "concurrency": str(users)} for users in range(1, 400)]
+    many[7]["tpot_ms"] = str(float(many[7]["tpot_ms"]) * 1e-3)
+    found = parse(written(many), "x.csv")
+    assert len(found.runs) + len(found.skipped) == len(many)
+    assert {each.row for each in found.skipped} == {7, 8, 9}
+    assert all("mixes units" in each.reason for each in found.skipped)
+
+
+def test_of_several_sources_the_one_in_another_unit_is_left_out_and_named():
+    rows = [*csv.DictReader(io.StringIO(SERVING))]
+    seconds = [{**row, "source": "other", "model": "qwen3-8b"} for row in rows]
+    for row in seconds:
+        row.update({name: str(float(row[name]) * 1e-3) for name in ("ttft_ms", "tpot_ms") if row[name]})
+    found = parse(written([*rows, *seconds]), "x.csv")
+    assert {run.source for run in found.runs}.isdisjoint({"other"})
+    assert [each.row for each in found.skipped] == [4, 5, 6]
+    assert all("too short for milliseconds" in each.reason for each in found.skipped)
+
+
+def test_a_note_tells_the_lengths_and_the_cap():
+    row = {**next(csv.DictReader(io.StringIO(SERVING))), "rate_rps": "2", "concurrency": ""}
+    row["note"] = "open loop; cap 25; lengths uniform in [0.1, 1.9] x nominal"
+    (run,) = parse(written([row]), "x.csv").runs
+    assert run.cap == 25
+    assert run.least_ratio == pytest.approx(0.1 / 1.9)
+
+
 def finite(found: Measurements) -> bool:
     """Whether every number of the records is one, and every text one line."""
     values = [getattr(each, field.name) for each in (*found.runs, *found.steps) for field in fields(each)]

@@ -162,3 +162,57 @@ def test_arrivals_at_a_rate_are_predicted_as_an_open_loop():
     assert flood.ttft > busy.ttft, "a hundred requests end, however fast they come"
     with pytest.raises(ChunkcalcError, match="more arrives than is served"):
         score(parse(head + row.replace("{},100,", "{},,").format(900.0), "t.csv"))
+
+
+def ratio_of(row: str, tpot: float, ttft: float):
+    """A score of a row whose latencies are factors of the predicted ones."""
+    lone = scored(row).predictions[0].predicted
+    cells = row.strip().split(",")
+    return scored(",".join([*cells[:-2], str(1e3 * ttft * lone.ttft), str(1e3 * tpot * lone.tpot)]) + "\n")
+
+
+def test_bands_hold_what_lies_inside_them_and_tell_what_lies_above():
+    row = ROWS.splitlines()[0]
+    width = scored(row + "\n").predictions[0].width("tpot")
+    for factor, inside, above in ((1.0, 1, 0), (0.99 + width, 1, 0), (1.01 + width, 0, 1), (0.99 - width, 0, 0)):
+        found = ratio_of(row, factor, 1.0)
+        assert found.bands["tpot"] == (1, inside, above)
+        assert found.bands["ttft"].inside == 1
+        assert report.json(found)["bands"]["tpot"] == {"rows": 1, "inside": inside, "above": above}
+
+
+def test_limits_around_a_measured_value_are_judged_by_the_prediction():
+    exact = ratio_of(ROWS.splitlines()[0], 1.0, 1.0).decisions["tpot"]
+    assert exact[:3] == (6, 1.0, 1.0)
+    # Predicted at 0.75 of the measured value: limits at 0.8 and 0.9 of it are called kept, and are not.
+    low = ratio_of(ROWS.splitlines()[0], 1 / 0.75, 1.0).decisions["tpot"]
+    assert low.right == pytest.approx(4 / 6)
+    assert low.kept == pytest.approx(3 / 5)
+
+
+def test_medians_are_compared_with_predicted_medians():
+    head = HEAD.replace("ttft_ms,tpot_ms", "ttft_p50_ms,tpot_p50_ms")
+    row = "test,vllm,llama-3.1-8b,h100-sxm,bf16,bf16,1024,256,16,160,1,1,1,{},{}\n"
+    ttft, tpot = score(parse(head + row.format(60, 9), "t.csv")).predictions[0].predicted.typical
+    found = score(parse(head + row.format(1e3 * ttft, 1e3 * tpot), "t.csv"))
+    assert found.medians_tpot.mape == pytest.approx(0, abs=1e-9)
+    assert found.medians_ttft.mape == pytest.approx(0, abs=1e-9)
+    mean = found.predictions[0].predicted
+    assert ttft < mean.ttft, "the first wave waits longest, and is fewer than half of all"
+
+
+def test_a_cap_holds_what_a_rate_would_pile_up():
+    head = HEAD.replace("concurrency", "rate_rps").replace("ttft_ms", "note,ttft_ms")
+    row = "posted,vllm,llama-3.1-8b,h100-sxm,bf16,bf16,1024,128,900,100,1,1,1,{},60,9\n"
+    free, held = (score(parse(head + row.format(note), "t.csv")).predictions[0].predicted for note in ("", "cap 4"))
+    assert held.tpot < free.tpot and held.ttft < free.ttft
+
+
+def test_rounds_are_first_waves():
+    head = HEAD.replace("ttft_ms", "note,ttft_ms")
+    row = "posted,vllm,llama-3.1-8b,h100-sxm,bf16,bf16,4096,256,8,80,1,1,1,{},400,9\n"
+    loop, rounds = (
+        score(parse(head + row.format(note), "t.csv")).predictions[0].predicted.ttft
+        for note in ("", "rounds of c requests sent at once")
+    )
+    assert rounds > 1.5 * loop

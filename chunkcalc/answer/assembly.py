@@ -50,8 +50,7 @@ def knee(deployment: Deployment) -> float | None:
     ffns = [group.ffn for group in deployment.model.layers]
     experts = next((ffn for ffn in ffns if isinstance(ffn, Moe)), None)
     form, dtype = ("moe", precision.experts) if experts else ("gemm", precision.dense)
-    own = hardware.kernels.get(deployment.engine.name, {})
-    reached = {**hardware.efficiency, **own}[f"{form}.{dtype}"]
+    reached = hardware.under(deployment.engine.name)[f"{form}.{dtype}"]
     rate = peak(hardware, dtype) or hardware.peak["bf16"]
     tokens = reached.compute * rate / (reached.memory * hardware.bandwidth) * WEIGHT_BYTES[dtype] / 2
     return tokens * experts.experts / experts.top_k if experts else tokens

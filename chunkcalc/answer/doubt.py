@@ -13,16 +13,16 @@ from chunkcalc.engines.tables import table
 from chunkcalc.time.step import timer_for, with_host
 
 MATTERS = 0.03  # of a step, below which the range of the host's time is not worth a word
-HOSTS = ("host_dense", "host_moe", "host_latent", "host_hybrid", "host_graph")
 
 
 class HostDoubt(NamedTuple):
     """The range of the host's time, and what follows at its ends.
 
     least_s, most_s : host time per layer of a step that no captured graph holds [s]
-    budget_least, budget_most : to set where the host takes the least and the most; None where nothing holds [token]
+    budget_least, budget_most : to set where the host takes the least and the most; None where nothing holds, or the
+        setting was given [token]
     holds_least, holds_most : whether the setting of the answer keeps every limit by prediction
-    flags : that capture such steps, and leave the host nothing to decide
+    flags : that capture such steps; none where the ends differ with them, too
     """
 
     least_s: float
@@ -60,25 +60,30 @@ def host_doubt(view: Outlook, chunk: int, *, given: bool) -> HostDoubt | None:
     joined = [with_host(gpu, host * factor) for factor in (1 / spread, 1.0, spread)]
     if joined[2] - joined[0] < MATTERS * joined[1]:
         return None
+    ends = _ends(view, chunk, spread, given=given)
+    found = HostDoubt(host / layers / spread, host / layers * spread, *ends, flags=())
+    return found._replace(flags=_capturing(view, chunk, found, given=given)) if found.decides else found
+
+
+def _ends(
+    view: Outlook, chunk: int, spread: float, *, given: bool
+) -> tuple[int | None, int | None, bool, bool]:  # fmt: skip
+    """Budgets to set, and whether the setting holds, where the host takes the least and the most."""
     fast, slow = (_under(view, factor) for factor in (1 / spread, spread))
     budgets = (None, None) if given else (_budget(fast), _budget(slow))
-    most = max((budget for budget in budgets if budget), default=chunk + view.offset)
-    return HostDoubt(
-        least_s=host / layers / spread, most_s=host / layers * spread, budget_least=budgets[0],
-        budget_most=budgets[1], holds_least=_holds(fast, chunk), holds_most=_holds(slow, chunk),
-        flags=_capturing(view, most),
-    )  # fmt: skip
+    return *budgets, _holds(fast, chunk), _holds(slow, chunk)
 
 
 def _holds(view: Outlook, chunk: int) -> bool:
     return all(limit.holds(chunk) for limit in every_limit(view))
 
 
-def _under(view: Outlook, factor: float) -> Outlook:
+def _under(view: Outlook, factor: float, captured: int | None = None) -> Outlook:
+    """The same where the host takes a factor of its time."""
     engine = view.deployment.engine
-    each = engine.overheads
-    overheads = each._replace(**{name: factor * getattr(each, name) for name in HOSTS})
-    deployment = replace(view.deployment, engine=replace(engine, overheads=overheads))
+    overheads = engine.overheads.with_host(factor)
+    engine = replace(engine, overheads=overheads, captured=engine.captured if captured is None else captured)
+    deployment = replace(view.deployment, engine=engine)
     timer = timer_for(deployment, view.workload.draft_tokens)
     return outlook(deployment, view.workload, view.slo, timer, view.queueing)
 
@@ -88,11 +93,16 @@ def _budget(view: Outlook) -> int | None:
     return None if chunk is None else chunk + view.offset
 
 
-def _capturing(view: Outlook, budget: int) -> tuple[str, ...]:
-    """The option that captures steps of a budget, of an engine that captures steps with prompt tokens."""
+def _capturing(view: Outlook, chunk: int, found: HostDoubt, *, given: bool) -> tuple[str, ...]:
+    """The option that captures the steps in doubt, where with it both ends agree."""
     engine = view.deployment.engine
-    if not engine.captured or budget <= engine.captured:
+    budgets = (chunk + view.offset, found.budget_least or 0, found.budget_most or 0)
+    wanted = 1 << (max(budgets) - 1).bit_length()
+    if not engine.captured or wanted <= engine.captured:
         return ()
-    wanted = 1 << (budget - 1).bit_length()
-    found = table(engine.name, engine.version)
-    return graphs.flag(found, view.workload.batch, view.workload.draft_tokens, wanted)
+    held = _under(view, 1.0, wanted)
+    budget_least, budget_most, holds_least, holds_most = _ends(held, chunk, engine.overheads.host_spread, given=given)
+    if budget_least != budget_most or holds_least != holds_most:
+        return ()
+    found_table = table(engine.name, engine.version)
+    return graphs.flag(found_table, view.workload.batch, view.workload.draft_tokens, wanted)

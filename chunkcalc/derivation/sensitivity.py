@@ -66,9 +66,8 @@ def _link(setup: Setup) -> Setup:
 def _host(setup: Setup) -> Setup:
     deployment, workload, slo = setup
     each = deployment.engine.overheads
-    times = ("decode_layer", "host_dense", "host_moe", "host_latent", "host_hybrid", "host_graph", "expert_layer",
-             "norm_layer", "sequence", "request", "prompt_token", "latent_request")  # fmt: skip
-    slower = each._replace(**{name: getattr(each, name) * MORE for name in times})
+    times = ("decode_layer", "expert_layer", "norm_layer", "sequence", "request", "prompt_token", "latent_request")
+    slower = each.with_host(MORE)._replace(**{name: getattr(each, name) * MORE for name in times})
     return replace(deployment, engine=replace(deployment.engine, overheads=slower)), workload, slo
 
 

@@ -11,7 +11,8 @@ LARGEST = 512  # tokens of the largest graph where no flag says otherwise
 # From here on graphs are captured for twice the tokens of all decodes that may run (pull request 20628), so a
 # small --max-num-seqs leaves steps with prompt tokens to the host.
 BY_REQUESTS = "0.10.0"
-WITHOUT_PROMPTS = frozenset(("NONE", "FULL_DECODE_ONLY"))  # modes in which no step with prompt tokens is captured
+NO_GRAPHS = "NONE"
+WITHOUT_PROMPTS = frozenset((NO_GRAPHS, "FULL_DECODE_ONLY"))  # modes in which no step with prompt tokens is captured
 
 
 def default(table: Table, requests: int, drafts: int) -> int:
@@ -43,11 +44,8 @@ def captured(values: Values, requests: int, drafts: int) -> int:
     -------
     tokens of a step with prompt tokens; 0 where none is captured [token]
     """
-    given = values.arguments.value
-    config = given("compilation_config")
-    config = config if isinstance(config, dict) else {}
-    mode = config.get("cudagraph_mode")
-    if given("enforce_eager") or (isinstance(mode, str) and mode.upper() in WITHOUT_PROMPTS):
+    given, config = values.arguments.value, _config(values)
+    if _mode(values) in WITHOUT_PROMPTS:
         return 0
     said = (
         *(config.get(name) for name in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")),
@@ -64,10 +62,20 @@ def eager(values: Values) -> bool:
     ----------
     values : as given
     """
-    given = values.arguments.value
-    config = given("compilation_config")
-    mode = config.get("cudagraph_mode") if isinstance(config, dict) else None
-    return bool(given("enforce_eager")) or (isinstance(mode, str) and mode.upper() == "NONE")
+    return _mode(values) == NO_GRAPHS
+
+
+def _config(values: Values) -> dict[str, Any]:
+    config = values.arguments.value("compilation_config")
+    return config if isinstance(config, dict) else {}
+
+
+def _mode(values: Values) -> str:
+    """The mode of captured graphs as given; eager execution has none."""
+    mode = _config(values).get("cudagraph_mode")
+    if values.arguments.value("enforce_eager"):
+        return NO_GRAPHS
+    return mode.upper() if isinstance(mode, str) else ""
 
 
 def _most(sizes: Any) -> int | None:

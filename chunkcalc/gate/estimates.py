@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chunkcalc.answer.judged import Outlook
+from chunkcalc.answer.recommendation import ENOUGH
 from chunkcalc.answer.records import DISAGGREGATE, OVERLOADED, RETUNE, Answer
 from chunkcalc.answer.records import Load as Traffic
 from chunkcalc.answer.window import every_limit
@@ -19,7 +20,7 @@ from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.time.search import last
 from chunkcalc.units import format_count, format_duration
 
-LOST = 0.05  # of the prompt rate, from which a small chunk is worth a word
+LOST = 1 - ENOUGH  # of the prompt rate, from which a small chunk is worth a word
 GAINED = 1.1  # times the requests from which a smaller budget is worth a word
 SMALLER = (8192, 4096, 2048, 1024, 512)  # budgets tried where activations take the room of the KV cache
 LIMIT = {"ttft": "TTFT", "tpot": "TPOT", "itl": "the longest gap"}

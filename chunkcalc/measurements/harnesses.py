@@ -10,7 +10,7 @@ from chunkcalc.measurements.cells import UnreadableError, blank, text
 from chunkcalc.measurements.documents import Document, Documents
 from chunkcalc.measurements.facts import assumed, require, with_note
 from chunkcalc.measurements.guidellm import guidellm_columns, is_guidellm_report
-from chunkcalc.measurements.magnitude import check_mixed, check_runs
+from chunkcalc.measurements.magnitude import sound
 from chunkcalc.measurements.run import Kind, Measurements, Skipped
 from chunkcalc.measurements.serving import PER_SECOND, Unit, runs_of
 from chunkcalc.measurements.sglang import is_sglang_result, sglang_columns
@@ -58,9 +58,8 @@ def read_documents(documents: Documents, path: str, given: Mapping[str, object],
         require(values, path)
     unit = "ms" if kind in ("aiperf", "genai-perf") else unit
     runs, unread = runs_of(filled, path, PER_SECOND[unit or "ms"])
-    check_runs(runs, unit, path)
-    check_mixed(runs, path)
-    left_out = sorted((*documents.skipped, *skipped, *unread))
+    runs, odd = sound(runs, unit, path)
+    left_out = sorted((*documents.skipped, *skipped, *unread, *odd))
     return Measurements(kind, tuple(runs), skipped=tuple(left_out), assumed=assumed([values for _, values in filled]))
 
 

@@ -65,17 +65,24 @@ def check_steps(times: Sequence[float], unit: Unit | None, where: str) -> None:
     _check("t_ref_ms", times, STEP_BOUNDS, unit, where)
 
 
-def check_runs(runs: Sequence[Run], unit: Unit | None, where: str) -> list[Skipped]:
-    """The same for a table of runs, source by source: of several, those in another unit are left out and named.
+def sound(runs: Sequence[Run], unit: Unit | None, where: str) -> tuple[list[Run], list[Skipped]]:
+    """Runs whose latencies can be in the unit that is said, and those that are left out.
 
-    Returns
-    -------
-    rows that are left out
+    Parameters
+    ----------
+    runs : of a file
+    unit, where : as for `check_columns`
 
     Raises
     ------
-    ChunkcalcError : a column's median is no such latency, in all sources alike
+    ChunkcalcError : a file that is in another unit, or mixes several
     """
+    odd = {each.row: each for each in (*_mixed_rows(runs, where), *_odd_sources(runs, unit, where))}
+    return [run for run in runs if run.row not in odd], list(odd.values())
+
+
+def _odd_sources(runs: Sequence[Run], unit: Unit | None, where: str) -> list[Skipped]:
+    """Rows of sources whose median is no such latency; refused where all sources are alike."""
     sources: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         sources[run.source].append(run)
@@ -90,17 +97,8 @@ def check_runs(runs: Sequence[Run], unit: Unit | None, where: str) -> list[Skipp
     return [Skipped(run.row, error.what) for some, error in odd for run in some]
 
 
-def check_mixed(runs: Sequence[Run], where: str) -> list[Skipped]:
-    """Rows that are in another unit than those of the same configuration; too many of them are refused.
-
-    Returns
-    -------
-    rows that are left out
-
-    Raises
-    ------
-    ChunkcalcError : a table with several pairs of rows that are about 1,000 times apart
-    """
+def _mixed_rows(runs: Sequence[Run], where: str) -> list[Skipped]:
+    """Rows that are in another unit than those of the same configuration; too many of them are refused."""
     found: dict[int, str] = {}
     for name in ("tpot", "tpot_p50", "ttft", "ttft_p50"):
         groups: dict[object, list[tuple[float, float, int]]] = defaultdict(list)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements.cells import blank, text
 from chunkcalc.measurements.facts import OPTIONS, REQUIRED, assumed, option
-from chunkcalc.measurements.magnitude import check_columns, check_mixed, check_runs, check_steps
+from chunkcalc.measurements.magnitude import check_columns, check_steps, sound
 from chunkcalc.measurements.run import Kind, Measurements, Skipped
 from chunkcalc.measurements.serving import LATENCIES, LENGTHS, LOADS, PER_SECOND, RUN_COLUMNS, Unit, runs_of
 from chunkcalc.measurements.steps import STEP_COLUMNS, steps_of
@@ -72,10 +72,8 @@ def _records(kind: Kind, rows: Rows, path: str, unit: Unit | None) -> Measuremen
         check_columns({"ttft": [each.ttft for each in timed], "tpot": [each.tpot for each in timed]}, unit, path)
         return Measurements(kind, traces=tuple(traces), skipped=tuple(skipped))
     runs, skipped = runs_of(rows, path, per_second)
-    odd = {each.row: each for each in (*check_mixed(runs, path), *check_runs(runs, unit, path))}
-    runs = [run for run in runs if run.row not in odd]
-    skipped += odd.values()
-    return Measurements(kind, tuple(runs), skipped=tuple(skipped), assumed=assumed([values for _, values in rows]))
+    runs, odd = sound(runs, unit, path)
+    return Measurements(kind, tuple(runs), skipped=(*skipped, *odd), assumed=assumed([values for _, values in rows]))
 
 
 def _split(content: str, path: str) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from chunkcalc.catalog.profiles import SCALED
+from chunkcalc.records import HOST
 
 
 class Constant(NamedTuple):
@@ -43,7 +44,6 @@ CONSTANTS: Mapping[str, Constant] = {
 # Where the shipped value is zero the engine has no such cost, and a fit invents none.
 ENGINES_OWN = frozenset(("latent_request",))
 DECODE = ("decode_layer", "launches", "experts", "narrow_expert_launches", "expert_layer", "cache", "sequence")
-HOST = ("host_dense", "host_moe", "host_latent", "host_hybrid")
 PROMPT = ("request", "prompt_token", *HOST, "latent_request")
 # What cross-validation chooses between, fewest constants first.
 CHOICES: Mapping[str, tuple[str, ...]] = {

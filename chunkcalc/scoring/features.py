@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from chunkcalc.engines import NORM_FUSED
 from chunkcalc.engines.tables import table
-from chunkcalc.records import Deployment, Hardware, Kernel, Overheads
+from chunkcalc.records import Deployment, Hardware, Kernel, Kind, Overheads
 from chunkcalc.scoring.served import Served
 from chunkcalc.time import roofline
 from chunkcalc.time.step import StepTimer, with_host
@@ -25,7 +25,7 @@ from chunkcalc.work.counts import kind
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 STEPS = ("decode", "prompt", "riding", "full")
-KINDS = ("dense", "moe", "latent", "hybrid")
+KINDS = get_args(Kind)
 PARTS = ("fixed", "launches", "narrow_expert_launches", "experts", "quantising", "arithmetic")
 NUDGE = 0.1  # of the time of arithmetic, for its slope
 

@@ -116,7 +116,7 @@ class Servers:
         public = run.source.startswith(PUBLIC)
         bench = Bench(
             prompt=run.prompt_tokens, output=run.output_tokens, users=run.concurrency or 1,
-            requests=(None if run.rounds else run.requests) or _each_user(run) * (run.concurrency or 1),
+            requests=_requests(run),
             budget=budget, most=most, whole=launch.prefill_whole,
             cold=COLD[run.engine] if public and not run.date else WARM, answers=answers(run),
         )  # fmt: skip
@@ -166,9 +166,10 @@ class Servers:
         return budget, most
 
 
-def _each_user(run: Run) -> int:
-    """Requests of a user, from one moment at which all sent to the next."""
-    return 1 if run.rounds else REQUESTS_PER_USER
+def _requests(run: Run) -> int:
+    """Requests from one moment at which all users sent to the next."""
+    users = run.concurrency or 1
+    return users if run.rounds else run.requests or REQUESTS_PER_USER * users
 
 
 def _field(flag: str) -> str:

@@ -82,12 +82,11 @@ def served(hardware: Hardware, overheads: Overheads, engine: str = "") -> Hardwa
     overheads : of the engine
     engine : whose kernels run, where its own were measured
     """
-    own = hardware.kernels.get(engine, {})
-    if overheads == Overheads() and not own:
+    if overheads == Overheads() and engine not in hardware.kernels:
         return hardware
-    kernels = {**hardware.efficiency, **own}
-    efficiency = {key: _inside(key, found, overheads) for key, found in kernels.items()}
-    return replace(hardware, efficiency=efficiency, generic=hardware.generic - own.keys())
+    found = hardware.under(engine).items()
+    generic = hardware.generic - hardware.kernels.get(engine, {}).keys()
+    return replace(hardware, efficiency={key: _inside(key, each, overheads) for key, each in found}, generic=generic)
 
 
 def _inside(key: str, alone: Efficiency, overheads: Overheads) -> Efficiency:

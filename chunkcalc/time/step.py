@@ -21,6 +21,7 @@ from chunkcalc.time.steptimes import StepTimes
 from chunkcalc.work import attention, elementwise, head, linear, link, moe
 from chunkcalc.work.counts import kind
 
+HOST_KNEE = 4.0  # how sharply a step passes from the GPU's time to the host's: see `with_host`
 MOST_TIMERS = 512  # of the deployments that were asked about last
 
 
@@ -62,9 +63,6 @@ def token_kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any,
         out += moe.kernels(deployment, group, n, n_all, launches)
     out += elementwise.kernels(deployment, group, n, launches)
     return out + link.kernels(deployment, group, n, n_all, launches)
-
-
-HOST_KNEE = 4.0  # how sharply a step passes from the GPU's time to the host's
 
 
 def added_time(

@@ -175,7 +175,6 @@ class Closed:
     decoding : requests that decode at once, on the replica [1]
     waiting : users that wait for a place, in the KV cache or by the server's limit [1]
     steps : the step times at that batch; None where arrivals at a rate were predicted
-    times : every first token of arrivals at a rate, sorted [s]
     typical : first token, and time per token, of the request in the middle [s]
     """
 
@@ -185,7 +184,6 @@ class Closed:
     decoding: float
     waiting: float
     steps: Steps | None = None
-    times: tuple[float, ...] = ()
     typical: tuple[float, float] | None = None
 
 
