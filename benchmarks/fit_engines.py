@@ -79,6 +79,11 @@ CONSTANTS: Mapping[str, Constant] = {
     "sequence": Constant(3e-6, 5e-6, 0, 50e-6, fixed=True),
     "request": Constant(10e-3, 20e-3, 0, 0.2),
     # Single users of SGLang (DeepSeek on B200, 8k tokens) refute the 38 us that first waves would ask for.
+    # Prefill and decode apart (NIXL and the proxy before it): benchmarks/pools.py. Not measured under other engines.
+    "handover": Constant(100e-3, 50e-3, 0, 1.0, fixed=True),
+    "handover_stall": Constant(2e-3, 1e-3, 0, 0.1, fixed=True),
+    "reshard": Constant(200e-3, 50e-3, 0, 1.0, fixed=True),
+    "reshard_stall": Constant(40e-3, 20e-3, 0, 0.2, fixed=True),
     "prompt_token": Constant(10e-6, 5e-6, 0, 40e-6, fixed=True, only=("vllm", "sglang")),
     "launches": Constant(0.9, 0.3, 0.05, 6.0, by="group"),
     "narrow_expert_launches": Constant(0.3, 0.3, 0.1, 2.0, fixed=True),

@@ -301,6 +301,10 @@ class Overheads(NamedTuple):
     request : time per request outside its steps [s]
     prompt_token : the same per prompt token: reading it, hashing, sending [s]
     latent_request : the same per layer with latent attention [s]
+    gateway : what stands between engine and client adds to every step [s]
+    handover, handover_stall : where prefill and decode are apart: time from the end of the prefill to the first token
+        beyond the transfer, and by how much an arriving request holds up the decodes of its unit [s]
+    reshard, reshard_stall : the same where the units have different tensor parallel degrees [s]
     launches : share of a kernel's fixed time that is left inside a captured step [1]
     narrow_expert_launches : the same for experts in 4 bit, which run as one fused kernel [1]
     experts : time of the expert products over that of the kernels alone [1]
@@ -322,6 +326,11 @@ class Overheads(NamedTuple):
     request: float = 0.0
     prompt_token: float = 0.0
     latent_request: float = 0.0
+    gateway: float = 0.0
+    handover: float = 0.0
+    handover_stall: float = 0.0
+    reshard: float = 0.0
+    reshard_stall: float = 0.0
     launches: float = 1.0
     narrow_expert_launches: float = 1.0
     experts: float = 1.0

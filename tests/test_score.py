@@ -32,6 +32,17 @@ ROWS = (
 )
 
 
+def test_steps_of_an_engine_are_read_by_their_own_names():
+    """Inside the engine: what it adds counts, as it does not for kernels alone."""
+    names = "gpu,engine,engine_version,model,weights,kv,tp,prefill_tokens,prefix_tokens,batch,context,step_ms"
+    inside, alone = (
+        score(parse(f"{names}\nh100-sxm,{engine},llama-3.1-8b,bf16,bf16?,1,0,0,32,2048,8.6\n", "steps.csv"))
+        for engine in ("vllm,0.20.0", ",")
+    )
+    assert inside.kind == alone.kind == "steps"
+    assert inside.step.bias > alone.step.bias
+
+
 def scored(rows: str, by: tuple[str, ...] = ()):
     """A score of rows of the table."""
     return score(parse(HEAD + rows, "t.csv"), by)

@@ -48,7 +48,7 @@ CASES = {
         {**SMALL, "prompt": 4000, "batch": 120, "ttft": 2.0, "tpot": 0.05}, "overloaded", True,
     ),
     "disaggregate": (
-        {**SMALL, "prompt": 8000, "output": 200, "batch": 16, "ttft": 2.0, "tpot": 0.012}, "disaggregate", False,
+        {**SMALL, "prompt": 8000, "output": 200, "batch": 16, "ttft": 2.0, "tpot": 0.011}, "disaggregate", False,
     ),
     "disaggregate, one request fails": (
         {**LARGE, "tp": 4, "prompt": 8000, "output": 500, "batch": 16, "ttft": 0.8, "tpot": 0.03},

@@ -1,7 +1,7 @@
 """Prefill and decode on separate units: what one of each carries within the limits, waits and transfer included.
 
 A pair of pools is sure where the limits hold with their bands at the load that each unit gets. A unit without prompts
-has no gap longer than its decode step, whose error is that of the time per token.
+has no gap longer than its decode step and what an arriving request adds, whose error is that of the time per token.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from chunkcalc.answer.judged import Outlook
 from chunkcalc.engines.capacity import IN_FLIGHT, capacity
-from chunkcalc.records import Deployment
+from chunkcalc.records import Deployment, Overheads
 from chunkcalc.time import search
 from chunkcalc.time.service import Service
 from chunkcalc.traffic.queueing import mean_wait, sum_quantile, wait_error, waited_error
@@ -55,6 +55,50 @@ def transfer_time(deployment: Deployment, prompt: float, cached: float = 0.0, li
     return float(moved / link)
 
 
+class Handover(NamedTuple):
+    """What an engine adds where a request passes from a prefill to a decode unit, beside the transfer.
+
+    first : from the end of the prefill to the first token [s]
+    stall : by which an arriving request holds up the decodes of its unit [s]
+    """
+
+    first: float
+    stall: float
+
+
+def handover(overheads: Overheads, *, alike: bool) -> Handover:
+    """The handover between units; heads must be regrouped where their tensor parallel degrees differ.
+
+    Parameters
+    ----------
+    overheads : of the engine
+    alike : both units have the same tensor parallel degree
+    """
+    if alike:
+        return Handover(overheads.handover, overheads.handover_stall)
+    return Handover(overheads.reshard, overheads.reshard_stall)
+
+
+def token_time(step: float, stall: float, batch: float, accepted: float, tokens: float) -> float:
+    """Time per step that a request of a decode unit sees: it is held up when it arrives, and by all who do after it.
+
+    By Little's law as many arrive during its stay as decode on average.
+
+    Parameters
+    ----------
+    step : a decode step [s]
+    stall : by which an arriving request holds it up [s]
+    batch : decoding requests of the unit [1]
+    accepted : tokens that a step yields to each [token]
+    tokens : of an answer, beyond the first [token]
+
+    Returns
+    -------
+    time [s]
+    """
+    return step + stall * (1 + batch) * accepted / tokens
+
+
 def alone(view: Outlook, service: Service) -> Service:
     """The same service with nothing decoding beside the prompt."""
     return Service(
@@ -70,9 +114,10 @@ class PrefillUnit:
     ----------
     view : the deployment of the unit, with its limits
     arrivals : how requests come
+    alike : the decode units have the same tensor parallel degree
     """
 
-    def __init__(self, view: Outlook, arrivals: Arrivals) -> None:
+    def __init__(self, view: Outlook, arrivals: Arrivals, *, alike: bool = True) -> None:
         service = alone(view, view.expected)
         self.slo, self.ranks, self.arrivals = view.slo, view.deployment.parallelism.dp, arrivals
         tpot_band, self.own, _ = view.error
@@ -83,7 +128,8 @@ class PrefillUnit:
         self.chunk = min({math.ceil(prefill.tokens / cut) for cut in cuts}, key=prefill.total)
         self.time, self.hold = prefill.total(self.chunk), prefill.occupancy(self.chunk)
         self.transfer = transfer_time(view.deployment, view.workload.prompt, prefill.cached, arrivals.kv_link)
-        self.rest = self.transfer + service.request_overhead
+        passing = handover(view.deployment.engine.overheads, alike=alike)
+        self.rest = self.transfer + service.request_overhead + passing.first
 
     def utilisation(self, rate: float) -> float:
         """The share of the time that prompts hold the unit.
@@ -152,9 +198,11 @@ class DecodeUnit:
     Parameters
     ----------
     view : the deployment of the unit, with its limits
+    alike : the prefill units have the same tensor parallel degree
     """
 
-    def __init__(self, view: Outlook) -> None:
+    def __init__(self, view: Outlook, *, alike: bool = True) -> None:
+        self.stall = handover(view.deployment.engine.overheads, alike=alike).stall
         self.view, self.slo, self.band = view, view.slo, view.error.tpot
         self.spread = view.deployment.parallelism.dp * view.deployment.parallelism.pp
         self.accepted = view.expected.accepted
@@ -175,6 +223,19 @@ class DecodeUnit:
         """
         return float(self.view.timer.expected(0, 0, batch / self.spread, float(self.view.workload.context)))
 
+    def token(self, batch: int) -> float:
+        """A decode step with its share of the arrivals that hold it up.
+
+        Parameters
+        ----------
+        batch : requests of the unit [token]
+
+        Returns
+        -------
+        time [s]
+        """
+        return token_time(self.step(batch), self.stall, batch, self.accepted, self.tokens)
+
     def most(self, *, margin: bool = False) -> int:
         """The mean batch within the limits: the batch varies about it by a standard deviation; 0 where none is."""
         most = search.largest(lambda batch: self.keeps(batch, margin=margin), 0, self.room)
@@ -183,7 +244,7 @@ class DecodeUnit:
     def highest(self, *, margin: bool = False) -> float:
         """The highest rate within the limits of a step and the memory; 0 where one request misses them [request/s]."""
         batch = self.most(margin=margin)
-        return batch * self.accepted / (self.tokens * self.step(batch)) if batch else 0.0
+        return batch * self.accepted / (self.tokens * self.token(batch)) if batch else 0.0
 
     def batch_at(self, rate: float) -> int:
         """Decoding requests at a rate, by Little's law.
@@ -197,14 +258,15 @@ class DecodeUnit:
         requests of the unit [token]
         """
         batch, most = 1, self.most()
-        while batch < most and batch < rate * self.tokens * self.step(batch) / self.accepted:
+        while batch < most and batch < rate * self.tokens * self.token(batch) / self.accepted:
             batch += 1
         return batch
 
     def keeps(self, batch: int, *, margin: bool) -> bool:
         """Whether the limits hold at a batch, with the band to spare where a margin is wanted."""
-        slo, step = self.slo, self.step(batch) * (1 + margin * self.band)
-        return (slo.tpot is None or step / self.accepted <= slo.tpot) and (slo.itl is None or step <= slo.itl)
+        slo, more = self.slo, 1 + margin * self.band
+        mean, longest = self.token(batch) / self.accepted * more, (self.step(batch) + self.stall) * more
+        return (slo.tpot is None or mean <= slo.tpot) and (slo.itl is None or longest <= slo.itl)
 
 
 class Pair(NamedTuple):
@@ -249,5 +311,5 @@ def paired(
         asked = most if rate is None else rate
         batch, ttft = decode.batch_at(asked / y), prefill.ttft(asked / x)
         sure = prefill.keeps(asked / x, margin=True) and decode.keeps(batch, margin=True)
-        out.append(Pair(x, y, most, batch, ttft, decode.step(batch) / decode.accepted, sure))
+        out.append(Pair(x, y, most, batch, ttft, decode.token(batch) / decode.accepted, sure))
     return out

@@ -6,6 +6,7 @@ import math
 from dataclasses import fields
 from typing import Literal
 
+from chunkcalc.answer.gateway import Gateway
 from chunkcalc.engines.dialects import INTERVAL, MIXING
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -40,6 +41,7 @@ class Question:
     percentile : of the time to first token that `ttft` limits under traffic; None for 95, 0 for the mean
     kv_link : bandwidth between prefill and decode units; None for one 400 Gb/s network card [byte/s]
     prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
+    gateway : what stands between engine and client adds; None for nothing
     """
 
     model: str | Model
@@ -77,6 +79,7 @@ class Question:
     percentile: float | None = None
     prompt_p95: int | None = None
     kv_link: float | None = None
+    gateway: Gateway | None = None
 
 
 LARGEST_COUNT = 1e9

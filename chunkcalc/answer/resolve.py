@@ -188,6 +188,10 @@ def _engine(question: Question, hardware: Hardware, parallelism: Parallelism) ->
         engine = replace(engine, prefill_interval=question.prefill_interval)
     if question.memory_fraction is not None:
         engine = replace(engine, memory_fraction=question.memory_fraction)
+    if question.gateway is not None:
+        each = engine.overheads
+        each = each._replace(gateway=question.gateway.step, request=each.request + question.gateway.request)
+        engine = replace(engine, overheads=each)
     return engine
 
 

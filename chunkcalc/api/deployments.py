@@ -24,8 +24,8 @@ def solve(
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, draft_tokens: int = 0,
     draft_acceptance: Share | None = None, engine: EngineName = "vllm", engine_version: str | None = None,
     mixed_chunk: bool = False, prefill_interval: int = 0, link: Bandwidth | None = None,
-    memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, chunk: Count | None = None,
-    budget: Count | None = None, with_remedies: bool = True,
+    memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, gateway: str | None = None,
+    chunk: Count | None = None, budget: Count | None = None, with_remedies: bool = True,
 ) -> Solution:  # fmt: skip
     """Which chunk to set, whether the limits hold, and if not, what would make them hold.
 
@@ -51,6 +51,7 @@ def solve(
     link : between GPUs, such as 16e9 [byte/s], "16GB/s" or "16GB/s,20us"
     memory_fraction : share of the memory, by the engine's own rule [1]
     kv_link : network between prefill and decode units [byte/s]
+    gateway : what stands before the engine adds, such as "1.9ms/step,20ms/request"
     chunk, budget : judge this one instead of looking for one [token]
     with_remedies : solve the changes that would help, where the limits do not hold
 
@@ -75,8 +76,8 @@ def solve(
         percentile=percentile, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
-        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, kv_link=kv_link, chunk=chunk,
-        budget=budget,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, kv_link=kv_link,
+        gateway=gateway, chunk=chunk, budget=budget,
     )  # fmt: skip
     return become(Solution, answer(asked, with_remedies=with_remedies))
 
@@ -90,8 +91,8 @@ def explain(
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
     engine: EngineName = "vllm", engine_version: str | None = None, mixed_chunk: bool = False,
     prefill_interval: int = 0,
-    link: Bandwidth | None = None, memory_fraction: Share | None = None, chunk: Count | None = None,
-    budget: Count | None = None,
+    link: Bandwidth | None = None, memory_fraction: Share | None = None, gateway: str | None = None,
+    chunk: Count | None = None, budget: Count | None = None,
 ) -> Explanation:  # fmt: skip
     """The derivation of an answer: every equation with its numbers, what the textbook leaves out, what moves it.
 
@@ -99,7 +100,7 @@ def explain(
     ----------
     model, gpu, prompt, output, batch, context, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation : as of `solve`
     tp, pp, ep, attention_dp, weights, kv, draft_tokens, draft_acceptance, engine, engine_version : as of `solve`
-    mixed_chunk, prefill_interval, link, memory_fraction, chunk, budget, prefix_shared : as of `solve`
+    mixed_chunk, prefill_interval, link, memory_fraction, gateway, chunk, budget, prefix_shared : as of `solve`
 
     Raises
     ------
@@ -113,7 +114,8 @@ def explain(
         ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
-        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, chunk=chunk, budget=budget,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, gateway=gateway, chunk=chunk,
+        budget=budget,
     )  # fmt: skip
     return become(Explanation, derive.explain(answer(asked, with_remedies=False)))
 
@@ -126,7 +128,8 @@ def fleet(
     percentile: float | str | None = None, tpot_basis: Basis | None = None, max_utilisation: Share = 0.85,
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
     engine: EngineName = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
-    memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, max_gpus: int | None = None,
+    memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, gateway: str | None = None,
+    max_gpus: int | None = None,
 ) -> FleetPlan:  # fmt: skip
     """How many GPUs carry a rate within the limits: shapes and chunk, together or apart, cheapest first.
 
@@ -134,7 +137,7 @@ def fleet(
     ----------
     model, prompt, output, prompt_p95, prefix_hit, ttft, tpot, itl, percentile, tpot_basis : as of `solve`
     max_utilisation, weights, kv, draft_tokens, draft_acceptance, engine, engine_version, link : as of `solve`
-    memory_fraction, prefix_shared : as of `solve`
+    memory_fraction, prefix_shared, gateway : as of `solve`
     gpu : one name, several to compare, "all", or names with their price per GPU and hour
     rate : requests per second of the whole fleet
     kv_link : network between prefill and decode units, such as "50GB/s", what it is where left out [byte/s]
@@ -155,7 +158,7 @@ def fleet(
         ttft=ttft, tpot=tpot, itl=itl, percentile=percentile, tpot_basis=tpot_basis,
         max_utilisation=max_utilisation, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, link=link,
-        memory_fraction=memory_fraction, kv_link=kv_link,
+        memory_fraction=memory_fraction, kv_link=kv_link, gateway=gateway,
     )  # fmt: skip
     return become(FleetPlan, sizing.fleet(asked, [(name, prices[name]) for name in names], max_gpus))
 
@@ -171,7 +174,7 @@ def sweep(
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
     engine: EngineName = "vllm", engine_version: str | None = None, mixed_chunk: bool = False,
     prefill_interval: int = 0,
-    link: Bandwidth | None = None, memory_fraction: Share | None = None,
+    link: Bandwidth | None = None, memory_fraction: Share | None = None, gateway: str | None = None,
 ) -> Points:  # fmt: skip
     """Every chunk, batch and context of every deployment at once.
 
@@ -179,7 +182,7 @@ def sweep(
     ----------
     model, prompt, output, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation, pp, ep : as of `solve`
     weights, kv, draft_tokens, draft_acceptance, engine, engine_version, mixed_chunk, prefill_interval : as of `solve`
-    attention_dp, link, memory_fraction, prefix_shared : as of `solve`
+    attention_dp, link, memory_fraction, prefix_shared, gateway : as of `solve`
     gpu : one name, several, or "all"
     chunk, batch, context : values, or a range such as "128:16384" (64 of them) or "8:64:8" [token]
     tp : one degree of tensor parallelism, or several [1]
@@ -205,7 +208,7 @@ def sweep(
         ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation,
         pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
-        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, gateway=gateway,
     )  # fmt: skip
     names = gpu if isinstance(gpu, str) else ",".join(gpu)
     cases, left_out = deployments(asked, names, [tp] if isinstance(tp, int) else list(tp))

@@ -32,7 +32,7 @@ def check(
     tpot_basis: Literal["step", "mean"] | None = None, prompt: Count | None = None, prompt_p95: Count | None = None,
     output: Count | None = None, concurrency: Count | None = None, rate: float | str | None = None,
     percentile: float | str | None = None, prefix_hit: Share | None = None, prefix_shared: bool | None = None,
-    max_utilisation: Share | None = None, gpu: str | None = None,
+    max_utilisation: Share | None = None, gateway: str | None = None, gpu: str | None = None,
     model: str | None = None, engine_version: str | None = None, config: PathLike | None = None,
     waivers: bool = True, fail_on: FailOn = "error", unknown: Unknown = "warn",
 ) -> Checked:  # fmt: skip
@@ -43,7 +43,7 @@ def check(
     paths : files, folders or globs
     ttft, tpot, itl, tpot_basis, percentile, max_utilisation : limits, over what the files state
     prompt, prompt_p95, output, concurrency, rate, prefix_hit, prefix_shared : load per replica, as well
-    gpu, model, engine_version : facts, over what the files state
+    gpu, model, engine_version, gateway : facts, over what the files state; what stands before the engine, as of `solve`
     config : a chunkcalc.toml for all; None for the nearest upwards
     waivers : whether waivers count
     fail_on : level of a finding that shuts the gate
@@ -67,6 +67,8 @@ def check(
     }  # fmt: skip
     said = {name: value(name, each) for name, each in given.items() if each is not None}
     written = {name: _duration(each) if name in FAR else each for name, each in said.items()}
+    if gateway is not None:
+        written["gateway"] = gateway
     if written.get("percentile") == 0:
         written["percentile"] = "mean"
     named = [os.fspath(path) for path in paths]
@@ -87,7 +89,8 @@ def replay(
     max_num_seqs: Count | None = None, concurrency: Count | None = None, tp: int = 1, ep: int = 1,
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, engine: EngineName = "vllm",
     engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
-    link: Bandwidth | None = None, memory_fraction: Share | None = None, chunked_prefill: bool = True,
+    link: Bandwidth | None = None, memory_fraction: Share | None = None, gateway: str | None = None,
+    chunked_prefill: bool = True,
     prefix_hit: Share = 0.0, prefix_shared: bool = True,
 ) -> Replayed:  # fmt: skip
     """Step an engine's scheduler over requests: TTFT, TPOT and token gaps with their percentiles.
@@ -96,7 +99,7 @@ def replay(
     ----------
     requests : path of a CSV with arrival, prompt and output tokens, or the requests, by arrival
     model, gpu, tp, ep, attention_dp, weights, kv, engine, engine_version, mixed_chunk, prefill_interval : as of `solve`
-    link, memory_fraction : as of `solve`
+    link, memory_fraction, gateway : as of `solve`
     budget : tokens per step (SGLang: the chunk); None for the engine's own [token]
     max_num_seqs : requests at once; None for the engine's own [1]
     concurrency : users at once; replaces the times of arrival [1]
@@ -119,7 +122,7 @@ def replay(
         prefill_interval=prefill_interval, prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
         memory_fraction=value("memory_fraction", memory_fraction), prefix_hit=value("prefix_hit", prefix_hit),
-        prefix_shared=prefix_shared,
+        prefix_shared=prefix_shared, gateway=value("gateway", gateway),
     ))  # fmt: skip
     tokens, most = replaying.setting(
         case, gpu, model, value("budget", budget), value("max_num_seqs", max_num_seqs), whole=not chunked_prefill
@@ -134,7 +137,7 @@ def score(
     file: PathLike, *, by: Sequence[str] = (), unit: Unit | None = None, gpu: str | None = None,
     model: str | None = None, engine: EngineName | None = None, engine_version: str | None = None,
     tp: int | None = None, attention_dp: int | None = None, ep: int | None = None, weights: str | None = None,
-    kv: str | None = None, link: Bandwidth | None = None, budget: int | None = None,
+    kv: str | None = None, link: Bandwidth | None = None, budget: int | None = None, gateway: str | None = None,
 ) -> Scored:  # fmt: skip
     """Predictions against measured runs, steps or traces: MAPE, median, p90 and bias of TPOT and TTFT.
 
@@ -145,6 +148,7 @@ def score(
     unit : of the latencies; None as named
     gpu, model, engine, engine_version, tp, attention_dp, ep, weights, kv, link, budget : what the file leaves out;
         a `gpu` that ends in .toml is the profile to predict every row with
+    gateway : what stood before the engines added, such as "1.9ms/step"
 
     Raises
     ------
@@ -159,7 +163,11 @@ def score(
     }  # fmt: skip
     found = read(Path(file), {name: each for name, each in said.items() if each is not None}, unit)
     own = gpu if gpu is not None and gpu.endswith(".toml") else None
-    return become(Scored, run(found, list(by), iter, own, read_link(link)), assumed=tuple(found.assumed))
+    return become(
+        Scored,
+        run(found, list(by), iter, own, read_link(link), value("gateway", gateway)),
+        assumed=tuple(found.assumed),
+    )
 
 
 @pythonic

@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from chunkcalc import units
+from chunkcalc.answer.gateway import parse_gateway
 from chunkcalc.answer.question import Question, option
 from chunkcalc.errors import ChunkcalcError
 
@@ -27,6 +28,7 @@ PARSERS: Mapping[str, Callable[[str, str], Any]] = {
                     units.parse_count),
     "rate": units.parse_number, "percentile": units.parse_percentile, "itl": units.parse_gap,
     **dict.fromkeys(("ttft", "tpot"), units.parse_duration),
+    "gateway": parse_gateway,
     "kv_link": lambda text, where: units.parse_rate(text, "B/s", where),
     **dict.fromkeys(("draft_acceptance", "memory_fraction", "max_utilisation", "prefix_hit"), units.parse_fraction),
 }  # fmt: skip

@@ -49,7 +49,8 @@ _MICRO = (
     "decode_layer", "host_dense", "host_moe", "host_latent", "host_hybrid", "host_graph", "expert_layer",
     "latent_request", "norm_layer", "sequence", "prompt_token",
 )  # fmt: skip
-SCALED = {**{f"{name}_us": 1e-6 for name in _MICRO}, "request_ms": 1e-3}
+_MILLI = ("request", "handover", "handover_stall", "reshard", "reshard_stall")
+SCALED = {**{f"{name}_us": 1e-6 for name in _MICRO}, **{f"{name}_ms": 1e-3 for name in _MILLI}}
 _KINDS: Mapping[str, Any] = {
     "gqa": Gqa, "mla": Mla, "compressed": Compressed, "delta": Delta, "mamba2": Mamba2, "none": Absent,
     "dense": Dense, "moe": Moe,

@@ -87,6 +87,10 @@ class EngineTable(_Table):
     sequence_us: NotNegative | None = None
     prompt_token_us: NotNegative | None = None
     request_ms: NotNegative | None = None
+    handover_ms: NotNegative | None = None
+    handover_stall_ms: NotNegative | None = None
+    reshard_ms: NotNegative | None = None
+    reshard_stall_ms: NotNegative | None = None
     launches: NotNegative | None = None
     narrow_expert_launches: NotNegative | None = None
     experts: Amount | None = None

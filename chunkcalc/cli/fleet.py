@@ -34,6 +34,7 @@ def fleet(
     memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
     link: str = typer.Option(None, help="Link between GPUs, such as 16GB/s.", rich_help_panel=DEPLOYMENT),
     kv_link: str = options.KV_LINK,
+    gateway: str = options.GATEWAY,
     rate: str = typer.Option(..., help="Requests per second of the whole fleet.", rich_help_panel=WORKLOAD),
     prompt: str = typer.Option(..., "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=WORKLOAD),
     output: str = options.OUTPUT_TOKENS,
@@ -70,6 +71,7 @@ def fleet(
         **given(units.parse_count, output=output, prompt_p95=prompt_p95),
         **given(units.parse_percentile, percentile=percentile), **given(units.parse_gap, itl=itl),
         **given(units.parse_duration, ttft=ttft, tpot=tpot), **given(PARSERS["kv_link"], kv_link=kv_link),
+        **given(PARSERS["gateway"], gateway=gateway),
         **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
     with progress("sizing") as told:

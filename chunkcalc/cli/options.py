@@ -58,6 +58,9 @@ PERCENTILE = typer.Option(
 KV_LINK = typer.Option(
     None, help="Network between prefill and decode units. Default: 50GB/s.", rich_help_panel=DEPLOYMENT
 )
+GATEWAY = typer.Option(
+    None, help="What stands before the engine adds, such as 1.9ms/step,20ms/request.", rich_help_panel=DEPLOYMENT
+)
 PP = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT)
 WEIGHTS = typer.Option(
     None, help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.", rich_help_panel=DEPLOYMENT

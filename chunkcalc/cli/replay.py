@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from chunkcalc import units
+from chunkcalc.answer.gateway import parse_gateway
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, given
@@ -49,6 +50,7 @@ def replay(
         rich_help_panel=DEPLOYMENT,
     ),
     memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
+    gateway: str = options.GATEWAY,
     budget: str = typer.Option(
         None, help="Tokens per step (SGLang: the chunk). Default: the engine's.", rich_help_panel=SETTING
     ),
@@ -106,7 +108,7 @@ def replay(
         prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"),
         prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
-        **given(units.parse_fraction, memory_fraction=memory_fraction),
+        **given(units.parse_fraction, memory_fraction=memory_fraction), **given(parse_gateway, gateway=gateway),
     )  # fmt: skip
     case = resolve(question)
     given_tokens = None if budget is None else units.parse_count(budget, "--budget")

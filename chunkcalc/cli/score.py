@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from chunkcalc.answer.gateway import parse_gateway
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT
@@ -33,6 +34,7 @@ def score(
     link: str = typer.Option(
         None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT
     ),
+    gateway: str = options.GATEWAY,
     budget: int = typer.Option(None, help="Tokens per step (SGLang: the chunk).", rich_help_panel=DEPLOYMENT),
 ) -> None:  # fmt: skip
     """Score predictions against measured runs, steps or traces: MAPE, median, p90 and bias of TPOT and TTFT.
@@ -55,7 +57,7 @@ def score(
     for sentence in found.assumed:
         print(f"note: {sentence}", file=sys.stderr)
     columns = [name.strip() for name in by.split(",") if name.strip()] if by else []
-    scored = run(found, columns, shown, own, parse_link(link))
+    scored = run(found, columns, shown, own, parse_link(link), parse_gateway(gateway) if gateway else None)
     if as_json:
         show_json(report.json(scored))
     else:

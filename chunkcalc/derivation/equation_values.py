@@ -201,7 +201,8 @@ class Letters:
         b = self.longest[2]
         return {"layers": self.model.layer_count, "decode_layer": each.decode_layer,
                 "expert_layers": experts, "expert_layer": each.expert_layer, "b": b, "sequence": each.sequence,
-                "norm_layers": wide if self.parallelism.tp > 1 else 0, "norm_layer": each.norm_layer}  # fmt: skip
+                "norm_layers": wide if self.parallelism.tp > 1 else 0, "norm_layer": each.norm_layer,
+                "gateway": each.gateway}  # fmt: skip
 
     def _launching(self) -> dict[str, float]:
         c, _, b, *_ = self.longest

@@ -73,6 +73,7 @@ NOMENCLATURE: Mapping[str, Quantity] = {
     "norm_layers": Quantity("L_n", "L_n", "1", "layers whose norm runs over all ranks"),
     "norm_layer": Quantity("τ_n", r"\tau_n", "s", "that norm's exchange per layer"),
     "sequence": Quantity("τ_b", r"\tau_b", "s", "sampling and bookkeeping per decode"),
+    "gateway": Quantity("τ_g", r"\tau_g", "s", "what stands between engine and client adds to a step"),
     "gpu": Quantity("t_g", "t_g", "s", "what the GPU needs for a step"),
     "host": Quantity("t_h", "t_h", "s", "what the host needs to launch it"),
     "gamma": Quantity("γ", r"\gamma", "token", "draft tokens per step"),

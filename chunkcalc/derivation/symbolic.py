@@ -141,7 +141,11 @@ EQUATIONS: Mapping[str, Equation] = {
     ),
     "C8": Equation(
         "what the engine adds to a step", ("t_e", "t_e"), step.added_time,
-        ("layers", "decode_layer", "expert_layers", "expert_layer", "norm_layers", "norm_layer", "b", "sequence"), "s",
+        (
+            "layers", "decode_layer", "expert_layers", "expert_layer", "norm_layers", "norm_layer", "b", "sequence",
+            "gateway",
+        ),
+        "s",
         "fitted to served latencies, docs/accuracy.md",
     ),
     "C9": Equation(

@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from chunkcalc import units
+from chunkcalc.answer.gateway import parse_gateway
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 
@@ -16,7 +17,7 @@ ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "batch
 DURATIONS = ("ttft", "tpot", "itl")
 COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
 NAMES = ("gpu", "model", "engine-version", "tpot-basis", "prefix-shared")
-KEYS = (*DURATIONS, *COUNTS, "rate", "percentile", "prefix-hit", "max-utilisation", *NAMES)
+KEYS = (*DURATIONS, *COUNTS, "rate", "percentile", "prefix-hit", "max-utilisation", "gateway", *NAMES)
 CHOICES = {"tpot-basis": ("step", "mean"), "prefix-shared": ("yes", "no")}
 WAIVING = ("ignore", "reason", "until")
 
@@ -128,5 +129,6 @@ def parse_date(text: str, where: str) -> date:
 PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     "ttft": units.parse_duration, "tpot": units.parse_duration, "itl": units.parse_gap, "rate": _rate,
     "percentile": _percentile,
-    "prefix-hit": _prefix_hit, "max-utilisation": units.parse_fraction, **dict.fromkeys(COUNTS, units.parse_count),
+    "gateway": parse_gateway, "prefix-hit": _prefix_hit, "max-utilisation": units.parse_fraction,
+    **dict.fromkeys(COUNTS, units.parse_count),
 }  # fmt: skip

@@ -120,7 +120,7 @@ def kv_format(value: object) -> KvFormat | None:
     ------
     UnreadableError : another format than 16 and 8 bits of floating point
     """
-    found = text(value).lower()
+    found = text(value).lower().removesuffix("?")  # a source that is not sure
     if found in ("", "auto"):
         return None
     if found in SIXTEEN_BITS:

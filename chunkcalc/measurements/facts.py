@@ -24,6 +24,7 @@ MOST_REQUESTS = 1_000_000_000
 COUNTS: Mapping[str, int] = {
     "tp": MOST_GPUS, "dp": MOST_GPUS, "ep": MOST_GPUS, "pp": MOST_GPUS, "budget": MOST_TOKENS,
     "max_num_seqs": MOST_REQUESTS, "concurrency": MOST_REQUESTS, "requests": MOST_REQUESTS,
+    "p_num": MOST_GPUS, "p_tp": MOST_GPUS, "d_num": MOST_GPUS, "d_tp": MOST_GPUS,
 }  # fmt: skip
 OPTIONS = (*REQUIRED, "engine_version", "weights", "kv", "tp", "dp", "ep", "pp", "budget", "max_num_seqs", "spec",
            "prefix_cache", "source", "date")  # fmt: skip
@@ -91,7 +92,7 @@ def require(values: Mapping[str, object], where: str) -> None:
 
 def assumed(rows: list[Mapping[str, object]]) -> tuple[str, ...]:
     """The parallel degrees that no row says and that are then 1, as sentences."""
-    if not rows or any(not blank(values.get(degree)) for values in rows for degree in DEGREES):
+    if not rows or any(not blank(values.get(degree)) for values in rows for degree in (*DEGREES, "p_tp", "d_tp")):
         return ()
     return ("tp = 1: the file does not say how many GPUs served (--tp, --dp, --ep)",)
 

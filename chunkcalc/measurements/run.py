@@ -32,6 +32,7 @@ class Run:
     rate : of arrivals, in an open loop; with a concurrency too, that one is a cap [request/s]
     requests : sent in the run [1]
     tp, dp, ep, pp : tensor, attention data, expert and pipeline parallel degrees; tp dp pp GPUs [1]
+    p_num, p_tp, d_num, d_tp : prefill and decode units apart, and the tensor parallel degree of each [1]
     ttft, tpot : means over the requests [s]
     ttft_p50, ttft_p95, ttft_p99, tpot_p50, tpot_p99 : percentiles over the requests [s]
     itl_mean, itl_p50, itl_p95, itl_p99 : over all gaps between two messages of a stream [s]
@@ -64,6 +65,10 @@ class Run:
     dp: int = 1
     ep: int = 1
     pp: int = 1
+    p_num: int | None = None
+    p_tp: int | None = None
+    d_num: int | None = None
+    d_tp: int | None = None
     ttft: float | None = None
     tpot: float | None = None
     ttft_p50: float | None = None
@@ -88,6 +93,11 @@ class Run:
     def rounds(self) -> bool:
         """All users send at once, and again when all are answered."""
         return "sent at once" in self.note
+
+    @property
+    def apart(self) -> bool:
+        """Prefill and decode ran on units of their own."""
+        return self.p_num is not None
 
     @property
     def cap(self) -> int | None:
@@ -115,6 +125,7 @@ class StepRow:
 
     row, path : as for `Run`
     gpu, model, tp : what ran, and over how many GPUs [1]
+    engine, engine_version : what ran it; None for kernels alone
     dtype, kv : format of the weights and of the KV cache
     c, p, b, s : prompt tokens, tokens before them, decodes, mean context of a decode [token], [1]
     time : of the step [s]
@@ -127,6 +138,8 @@ class StepRow:
     gpu: str
     model: str
     tp: int = 1
+    engine: str | None = None
+    engine_version: str = ""
     dtype: str | None = None
     kv: KvFormat | None = None
     c: int

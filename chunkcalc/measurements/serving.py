@@ -19,6 +19,7 @@ LATENCIES = (
     "ttft_ms", "tpot_ms", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms",
     "itl_mean_ms", "itl_p50_ms", "itl_p95_ms", "itl_p99_ms",
 )  # fmt: skip
+APART = ("p_num", "p_tp", "d_num", "d_tp")  # units of prefill and decode apart
 # Percentiles of one quantity, in rising order.
 RISING = (("ttft_p50", "ttft_p95", "ttft_p99"), ("tpot_p50", "tpot_p99"), ("itl_p50", "itl_p95", "itl_p99"))
 MOST_RATE = 1e6  # request/s
@@ -26,7 +27,8 @@ WIDE = "sharegpt"
 UNIFORM = re.compile(r"uniform in \[(\d+\.?\d*), ?(\d*[1-9]\d*\.?\d*)\] x nominal")  # lengths, in a note
 RUN_COLUMNS = (
     *REQUIRED, *LENGTHS, *LOADS, *LATENCIES, "source", "engine_version", "weights", "kv", "requests", "tp", "dp",
-    "ep", "pp", "budget", "input_ratio", "max_num_seqs", "spec", "prefix_cache", "date", "source_url_or_repo", "note",
+    "ep", "pp", *APART, "budget", "input_ratio", "max_num_seqs", "spec", "prefix_cache", "date",
+    "source_url_or_repo", "note",
 )  # fmt: skip
 
 
@@ -52,6 +54,7 @@ def run_of(row: int, path: str, values: Mapping[str, object], per_second: float)
     if facts["concurrency"] is None and facts["rate"] is None:
         raise UnreadableError("neither concurrency nor rate_rps says the load")
     facts |= {degree: facts[degree] or 1 for degree in ("tp", "dp", "ep", "pp")}
+    facts |= _units(facts)
     facts |= _latencies(values, per_second)
     ratio = text(values.get("input_ratio")).lower()
     facts["wide"] = ratio == WIDE
@@ -60,6 +63,18 @@ def run_of(row: int, path: str, values: Mapping[str, object], per_second: float)
     if lengths and not ratio:
         facts["least_ratio"] = min(1.0, float(lengths[1]) / float(lengths[2]))
     return Run(row=row, path=path, **facts)
+
+
+def _units(facts: Mapping[str, Any]) -> dict[str, int]:
+    """The units of a run whose prefill and decode are apart: all of them, and the degree of its decodes as its own."""
+    given = [name for name in APART if facts[name] is not None]
+    if not given:
+        return {}
+    missing = next((name for name in ("p_num", "d_num") if name not in given), None)
+    if missing:
+        raise UnreadableError(f"{given[0]} without {missing}")
+    prefill, decode = facts["p_tp"] or facts["tp"], facts["d_tp"] or facts["tp"]
+    return {"p_tp": prefill, "d_tp": decode, "tp": decode}
 
 
 def runs_of(

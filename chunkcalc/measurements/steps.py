@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chunkcalc.measurements.cells import UnreadableError, kv_format, latency, text, weight_format
+from chunkcalc.measurements.cells import UnreadableError, engine_name, kv_format, latency, text, weight_format
 from chunkcalc.measurements.facts import MOST_GPUS, MOST_TOKENS
 from chunkcalc.measurements.run import Skipped, StepRow
 from chunkcalc.measurements.serving import whole
 
 STEP_COLUMNS = ("gpu", "model", "c", "p", "b", "s", "t_ref_ms")
+# The same columns as tables of an engine's steps name them.
+STEP_ALIASES: Mapping[str, str] = {
+    "prefill_tokens": "c", "prefix_tokens": "p", "batch": "b", "context": "s", "step_ms": "t_ref_ms",
+}  # fmt: skip
 PARTS: Mapping[str, str] = {
     "gemm": "ms_gemm", "attention": "ms_attn", "elementwise": "ms_elementwise", "allreduce": "ms_allreduce",
     "head": "ms_lm_head",
@@ -50,7 +54,9 @@ def _step(row: int, path: str, values: Mapping[str, object], per_second: float) 
         gpu=gpu,
         model=model,
         tp=whole(values.get("tp") or 1, "tp", most=MOST_GPUS),
-        dtype=weight_format(values.get("dtype")),
+        engine=engine_name(values.get("engine")) or None,
+        engine_version=text(values.get("engine_version")),
+        dtype=weight_format(values.get("dtype") or values.get("weights")),
         kv=kv_format(values.get("kv")),
         c=c,
         p=p,

@@ -14,7 +14,7 @@ from chunkcalc.measurements.facts import OPTIONS, REQUIRED, assumed, option
 from chunkcalc.measurements.magnitude import check_columns, check_steps, sound
 from chunkcalc.measurements.run import Kind, Measurements, Skipped
 from chunkcalc.measurements.serving import LATENCIES, LENGTHS, LOADS, PER_SECOND, RUN_COLUMNS, Unit, runs_of
-from chunkcalc.measurements.steps import STEP_COLUMNS, steps_of
+from chunkcalc.measurements.steps import STEP_ALIASES, STEP_COLUMNS, steps_of
 from chunkcalc.measurements.traces import TRACE_COLUMNS, traces_of
 
 LONGEST_SHOWN = 60  # characters of a header that are shown
@@ -84,6 +84,8 @@ def _split(content: str, path: str) -> Table:
     if len(lines) > MOST_ROWS + 1:
         raise ChunkcalcError(f"has more than {MOST_ROWS:,} rows", path, "give a part of it")
     header = tuple(cell.strip().lower() for cell in lines[0]) if lines else ()
+    if set(header) >= set(STEP_ALIASES):
+        header = tuple(STEP_ALIASES.get(name, name) for name in header)
     twice = sorted(name for name in {*RUN_COLUMNS, *STEP_COLUMNS, *TRACE_COLUMNS} if header.count(name) > 1)
     if twice:
         raise ChunkcalcError(f"has the column '{twice[0]}' twice", path, "leave one of them")

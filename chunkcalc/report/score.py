@@ -140,7 +140,10 @@ def _load(run: Run) -> str:
 
 
 def _gpus(each: Scored) -> str:
-    parallelism = each.served.deployment.parallelism
+    parallelism, run = each.served.deployment.parallelism, each.served.run
+    if run.apart:
+        units = f"{run.p_num} prefill x tp {run.p_tp}, {run.d_num} decode x tp {run.d_tp}"
+        return f"{each.served.deployment.hardware.id} ({units})"
     return f"{parallelism.gpus} x {each.served.deployment.hardware.id}"
 
 
@@ -148,11 +151,13 @@ def _parts(each: Scored) -> str:
     served = each.served
     ranks = served.deployment.parallelism.dp
     context = served.run.prompt_tokens + served.run.output_tokens / 2
-    decode = served.timer.step(0, 0, max(1.0, each.predicted.decoding / ranks), context)
+    units = ranks * (served.run.d_num or 1)
+    decode = served.timer.step(0, 0, max(1.0, each.predicted.decoding / units), context)
     parts = sorted(decode.breakdown.items(), key=lambda item: -item[1])[:PARTS]
     shown = ", ".join(f"{name} {100 * seconds / each.predicted.tpot:.0f}%" for name, seconds in parts)
-    prompts = 1 - decode.expected / each.predicted.tpot
-    return f"{shown}, prompts {100 * prompts:.0f}%" if prompts > 0.005 else shown
+    rest = 1 - decode.expected / each.predicted.tpot
+    what = "arrivals" if served.prefill is not None else "prompts"
+    return f"{shown}, {what} {100 * rest:.0f}%" if rest > 0.005 else shown
 
 
 def json(found: Score) -> dict[str, Any]:

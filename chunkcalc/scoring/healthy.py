@@ -70,7 +70,7 @@ def _label(run: Run) -> tuple[Any, ...]:
 
 
 def _server(run: Run) -> tuple[Any, ...]:
-    return (*_label(run), run.tp, run.dp, run.ep)
+    return (*_label(run), run.tp, run.dp, run.ep, run.p_num, run.p_tp, run.d_num)
 
 
 def _grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
@@ -119,7 +119,7 @@ def _queued(runs: Sequence[Run]) -> Iterable[Exclusion]:
     for half of the users.
     """
     for run in runs:
-        if run.ttft and run.tpot and run.concurrency and run.source not in HARNESSES:
+        if run.ttft and run.tpot and run.concurrency and not run.apart and run.source not in HARNESSES:
             decoding = run.output_tokens * run.tpot
             wave = 1.0 if run.rounds else min(1.0, run.concurrency / (run.requests or 10 * run.concurrency))
             if run.ttft > decoding / run.concurrency + decoding / 2 * wave:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from chunkcalc.answer.gateway import Gateway
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Measurements, Skipped
 from chunkcalc.scoring.errors import Summary, summary
@@ -25,6 +26,7 @@ def score(
     progress: Progress = iter,
     hardware: Any = None,
     link: Link = NO_LINK,
+    gateway: Gateway | None = None,
 ) -> Score:
     """Score a file.
 
@@ -35,6 +37,7 @@ def score(
     progress : wraps what is gone through, to show how far it is
     hardware : the GPU to use instead of what a run names
     link : bandwidth one way per GPU [byte/s] and latency [s] of the link between GPUs, where it is known
+    gateway : what stood before the engines, of runs; None for nothing
 
     Raises
     ------
@@ -47,7 +50,7 @@ def score(
         return steps(measurements, progress, hardware)
     if measurements.kind == "traces":
         return traces(measurements, progress, hardware, link)
-    return _runs(measurements, by, progress, Servers(hardware, link))
+    return _runs(measurements, by, progress, Servers(hardware, link, gateway))
 
 
 def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, servers: Servers) -> Score:
@@ -55,7 +58,7 @@ def _runs(measurements: Measurements, by: Sequence[str], progress: Progress, ser
     left = {each.row: each for each in exclusions(measurements.runs)}
     for run in progress(measurements.runs):
         try:
-            served = servers.served(run)
+            served = servers.served(run, measurements.runs)
             predicted = predict(served)
         except ChunkcalcError as error:
             skipped.append(Skipped(run.row, f"{error.where}: {error.what}" if error.where else error.what))

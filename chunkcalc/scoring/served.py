@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from chunkcalc.answer.gateway import Gateway
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.catalog.lookup import load_hardware, load_model
@@ -16,6 +17,7 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.measurements import Run
 from chunkcalc.records import ENGINE_NAMES, Deployment
+from chunkcalc.scoring.apart import apart, seen_before
 from chunkcalc.scoring.open_loop import open_loop
 from chunkcalc.scoring.server_flags import Launch, launch_for, poll_for
 from chunkcalc.time.step import StepTimer
@@ -52,6 +54,8 @@ class Served:
     timer : of the deployment, shared by its runs
     bench : its load
     launch : how well the server's launch is known
+    prefill : timer of the prefill units, where these are apart
+    seen : of the run's prompts, those that an earlier run of the server had sent [1]
     """
 
     run: Run
@@ -59,15 +63,19 @@ class Served:
     timer: StepTimer
     bench: Bench
     launch: str
+    prefill: StepTimer | None = None
+    seen: int = 0
 
 
 def predict(served: Served) -> Closed:
-    """What the client of a run should see: a closed loop of users, or arrivals at a rate.
+    """What the client of a run should see: a closed loop of users, or arrivals at a rate, together or apart.
 
     Raises
     ------
     ChunkcalcError : more arrives than is served
     """
+    if served.prefill is not None:
+        return apart(served.run, served.prefill, served.timer, served.bench, served.seen)
     if served.run.rate is not None:
         return open_loop(served.run, served.timer, served.bench)
     return closed_loop(served.timer, served.bench)
@@ -80,14 +88,20 @@ class Servers:
     ----------
     hardware : the GPU to use instead of what a run names, for a profile of one's own; None for the catalogue's
     link : bandwidth one way per GPU [byte/s] and latency [s] of the link between GPUs, where it is known
+    gateway : what stood before the engines; None for nothing
     """
 
-    def __init__(self, hardware: Any = None, link: Link = NO_LINK) -> None:
-        self._hardware, self._link = hardware, link
+    def __init__(self, hardware: Any = None, link: Link = NO_LINK, gateway: Gateway | None = None) -> None:
+        self._hardware, self._link, self._gateway = hardware, link, gateway
         self._timers: dict[tuple[Any, ...], StepTimer] = {}
 
-    def served(self, run: Run) -> Served:
+    def served(self, run: Run, runs: Sequence[Run] = ()) -> Served:
         """The deployment and load of a run.
+
+        Parameters
+        ----------
+        run : the run
+        runs : of its file
 
         Raises
         ------
@@ -120,7 +134,11 @@ class Servers:
             budget=budget, most=most, whole=launch.prefill_whole,
             cold=COLD[run.engine] if public and not run.date else WARM, answers=answers(run),
         )  # fmt: skip
-        return Served(run=run, deployment=deployment, timer=timer, bench=bench, launch=launch.match)
+        prefill = self._timer(replace(run, tp=run.p_tp or 1), kv, poll) if run.apart else None
+        return Served(
+            run=run, deployment=deployment, timer=timer, bench=bench, launch=launch.match, prefill=prefill,
+            seen=seen_before(run, runs) if run.apart else 0,
+        )  # fmt: skip
 
     def _launch(self, run: Run) -> tuple[Launch, int]:
         if not run.source.startswith(PUBLIC) or run.source == PROFILED:
@@ -143,7 +161,7 @@ class Servers:
                 model=run.model, gpu=self._hardware or run.gpu, engine=run.engine, engine_version=version,
                 prompt=max(1, round(run.prompt_tokens)), output=max(2, round(run.output_tokens)),
                 tp=run.tp, pp=run.pp, ep=run.ep, attention_dp=run.dp, weights=run.weights, kv=kv, ttft=1.0,
-                link=self._link[0], link_latency=self._link[1],
+                link=self._link[0], link_latency=self._link[1], gateway=self._gateway,
             )  # fmt: skip
             deployment = resolve(question).deployment
             engine = replace(deployment.engine, poll_interval=poll)

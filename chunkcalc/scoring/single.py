@@ -9,9 +9,10 @@ from typing import Any, cast
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.replay import scheduler_for, simulate
 from chunkcalc.answer.resolve import resolve
+from chunkcalc.engines.tables import VERSION
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import MeasuredTrace, Measurements, Skipped, StepRow
-from chunkcalc.records import Format, Precision
+from chunkcalc.records import ENGINE_NAMES, Format, Precision
 from chunkcalc.scoring.errors import summary
 from chunkcalc.scoring.found import NONE, Score
 from chunkcalc.scoring.served import NO_LINK, Link
@@ -23,7 +24,7 @@ Latencies = tuple[float | None, float | None]
 
 
 def steps(measurements: Measurements, progress: Any, hardware: Any = None) -> Score:
-    """Single steps: kernels alone, without what an engine adds.
+    """Single steps: inside the engine that a row names, else kernels alone.
 
     Raises
     ------
@@ -48,20 +49,23 @@ def steps(measurements: Measurements, progress: Any, hardware: Any = None) -> Sc
 
 
 def _step_timer(row: StepRow, timers: dict[Any, StepTimer], hardware: Any) -> StepTimer:
-    key = (row.gpu, row.model, row.tp, row.dtype, row.kv)
+    key = (row.gpu, row.model, row.tp, row.engine, row.engine_version, row.dtype, row.kv)
     if key not in timers:
         question = Question(
             model=row.model, gpu=hardware or row.gpu, prompt=1024, output=2, tp=row.tp, weights=row.dtype, kv=row.kv,
-            ttft=1.0,
+            ttft=1.0, engine=row.engine or ENGINE_NAMES[0],
+            engine_version=row.engine_version if VERSION.fullmatch(row.engine_version) else None,
         )  # fmt: skip
         deployment = resolve(question).deployment
-        if row.dtype and deployment.precision.weights != row.dtype:  # a step's format is meant literally
+        if (
+            row.engine is None and row.dtype and deployment.precision.weights != row.dtype
+        ):  # a step's format is meant literally
             plain = cast(Format, row.dtype)
             parts = Precision(
                 weights=plain, kv=deployment.precision.kv, attention=plain, dense=plain, experts=plain, shared=plain
             )
             deployment = replace(deployment, precision=parts)
-        timers[key] = StepTimer(deployment, host=False)
+        timers[key] = StepTimer(deployment, host=row.engine is not None)
     return timers[key]
 
 

@@ -90,6 +90,9 @@ def usable(runs: Sequence[Run], base: Hardware) -> tuple[list[Usable], list[Left
         if tpot is None and ttft is None:
             out.append(LeftOut(run.path, run.row, why.reason if why else "has neither TPOT nor TTFT"))
             continue
+        if run.apart:
+            out.append(LeftOut(run.path, run.row, "prefill and decode were apart: a profile is of one server"))
+            continue
         if run.concurrency is None:
             out.append(LeftOut(run.path, run.row, "no fixed number of users: a queue hides what a step takes"))
             continue

@@ -12,7 +12,7 @@ from chunkcalc.answer.composition import other_ways
 from chunkcalc.answer.demand import Demand, Settled
 from chunkcalc.answer.disaggregation import EXACT, whole_units
 from chunkcalc.answer.judged import outlook
-from chunkcalc.answer.pools import DecodeUnit, PrefillUnit, paired
+from chunkcalc.answer.pools import DecodeUnit, Pair, PrefillUnit, paired
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE, MARGINAL
 from chunkcalc.answer.resolve import Case, resolve
@@ -182,22 +182,25 @@ def separated(units: Sequence[Unit], rate: float) -> list[Shape]:
     rate : of the whole fleet [request/s]
     """
     views = [(unit, outlook(unit.case.deployment, unit.case.workload, unit.case.slo, unit.timer)) for unit in units]
-    prefills = [(unit, PrefillUnit(view, unit.demand.arrivals)) for unit, view in views]
-    decodes = [(unit, DecodeUnit(view)) for unit, view in views]
     out: list[Shape] = []
-
-    for (first, prefill), (second, decode) in product(prefills, decodes):
-        for pair in paired(prefill, decode, partial(whole_units, rate), rate):
-            gpus = pair.prefills * first.gpus + pair.decodes * second.gpus
-            shape = Shape(
-                kind=DISAGGREGATED, gpu=first.case.deployment.hardware.id, tp=second.question.tp,
-                pp=second.question.pp, replicas=pair.prefills + pair.decodes,
-                prefill=(pair.prefills, first.question.tp, first.question.pp), gpus=gpus, budget=prefill.chunk,
-                chunk=prefill.chunk, batch=pair.batch, max_rate=pair.rate, ttft_s=pair.ttft_s, tpot_s=pair.tpot_s,
-                status=FEASIBLE if pair.sure else MARGINAL, cost=first.cost(gpus),
-            )  # fmt: skip
-            out.append(shape)
+    for alike in (True, False):
+        prefills = [(unit, PrefillUnit(view, unit.demand.arrivals, alike=alike)) for unit, view in views]
+        decodes = [(unit, DecodeUnit(view, alike=alike)) for unit, view in views]
+        for (first, prefill), (second, decode) in product(prefills, decodes):
+            if (first.question.tp == second.question.tp) == alike:
+                pairs = paired(prefill, decode, partial(whole_units, rate), rate)
+                out += [_apart(first, second, prefill.chunk, pair) for pair in pairs]
     return out
+
+
+def _apart(first: Unit, second: Unit, chunk: int, pair: Pair) -> Shape:
+    gpus = pair.prefills * first.gpus + pair.decodes * second.gpus
+    return Shape(
+        kind=DISAGGREGATED, gpu=first.case.deployment.hardware.id, tp=second.question.tp, pp=second.question.pp,
+        replicas=pair.prefills + pair.decodes, prefill=(pair.prefills, first.question.tp, first.question.pp),
+        gpus=gpus, budget=chunk, chunk=chunk, batch=pair.batch, max_rate=pair.rate, ttft_s=pair.ttft_s,
+        tpot_s=pair.tpot_s, status=FEASIBLE if pair.sure else MARGINAL, cost=first.cost(gpus),
+    )  # fmt: skip
 
 
 def degrees(tp: int, pp: int) -> str:

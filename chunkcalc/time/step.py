@@ -67,7 +67,7 @@ def token_kernels(deployment: Deployment, group: LayerGroup, n: Any, n_all: Any,
 
 def added_time(
     layers: Any, decode_layer: Any, expert_layers: Any, expert_layer: Any, norm_layers: Any, norm_layer: Any, b: Any,
-    sequence: Any,
+    sequence: Any, gateway: Any,
 ) -> Any:  # fmt: skip
     """What an engine adds to the kernels of a step.
 
@@ -81,12 +81,13 @@ def added_time(
     norm_layer : that exchange, per such layer [s]
     b : decoding requests [token]
     sequence : sampling and bookkeeping per decode [s]
+    gateway : what stands between engine and client adds to every step [s]
 
     Returns
     -------
     time [s]
     """
-    return layers * decode_layer + expert_layers * expert_layer + norm_layers * norm_layer + sequence * b
+    return layers * decode_layer + expert_layers * expert_layer + norm_layers * norm_layer + sequence * b + gateway
 
 
 def with_host(gpu: Any, host: Any) -> Any:
@@ -160,7 +161,7 @@ class StepTimer:
         each = self._overheads
         return added_time(
             self._layers, each.decode_layer, self._expert_layers, each.expert_layer, self._norm_layers,
-            each.norm_layer, b, each.sequence,
+            each.norm_layer, b, each.sequence, each.gateway,
         )  # fmt: skip
 
     def gpu(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> Any:

@@ -53,6 +53,10 @@ def data(report: Report) -> dict[str, Any]:
     }
 
 
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (int, float, str)) else str(value)
+
+
 _PLAIN = (
     "file", "document", "pointer", "line", "name", "kind", "engine", "engine_version", "model", "model_as_written",
     "gpu", "gpus", "replicas", "tp", "pp", "dp", "ep", "role", "max_num_seqs", "max_model_len", "weights", "kv",
@@ -68,7 +72,7 @@ def deployment(each: Deployed) -> dict[str, Any]:
         "status": each.status,
         "missing": list(each.missing),
         "verdict": each.verdict,
-        "settings": {key: {"value": s.value, "source": s.source} for key, s in sorted(each.settings.items())},
+        "settings": {key: {"value": _plain(s.value), "source": s.source} for key, s in sorted(each.settings.items())},
         "load": {"batch": each.batch, "asked": each.asked, "admits": each.admits, "kv_tokens": each.kv_tokens},
         "numbers": _numbers(each),
         "notes": list(each.notes),
