@@ -311,6 +311,8 @@ class Overheads(NamedTuple):
     arithmetic : time of arithmetic over that of the kernels alone, where those were not measured [1]
     cache : bandwidth that decode attention reaches over that of the kernel alone [1]
     quantising : share of quantising activations that is not fused into other kernels [1]
+    kernels, prompts : time of launches, memory traffic and links, and of arithmetic, over that of the kernels as
+        measured: what somebody's own numbers say of their system [1]
     """
 
     decode_layer: float = 0.0
@@ -337,6 +339,8 @@ class Overheads(NamedTuple):
     arithmetic: float = 1.0
     cache: float = 1.0
     quantising: float = 1.0
+    kernels: float = 1.0
+    prompts: float = 1.0
 
     def with_host(self, factor: float) -> Overheads:
         """The same with a factor on every time of the host.
@@ -478,6 +482,7 @@ class Engine:
     overheads : what it adds to the kernels of its steps
     memory_rule : what `memory_fraction` is a fraction of
     graphs_inside : whether that share must hold the captured CUDA graphs too
+    kv_shift : memory of a GPU that it has for the KV cache beyond what is predicted, as it said itself [byte]
     memory_margin : share of the memory that it leaves unused beside [1]
     alignment : budgets are recommended in multiples of this [token]
     """
@@ -495,19 +500,24 @@ class Engine:
     memory_rule: Literal["total", "total_less_reserve", "left"] = "total"
     memory_fraction: Fraction | None = None
     graphs_inside: bool = True
+    kv_shift: float = 0.0
     memory_margin: Fraction = 0.0
     alignment: Count = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """One replica: a model in some precision on some GPUs under an engine."""
+    """One replica: a model in some precision on some GPUs under an engine.
+
+    narrowed : half-widths of the errors over those of the profile, where numbers measured on it narrowed them [1]
+    """
 
     model: Model
     hardware: Hardware
     parallelism: Parallelism
     precision: Precision
     engine: Engine
+    narrowed: Band = Band(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,18 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\s\
 PRINTED = re.compile(r"\d{1,3}(,\d{3})+")  # a whole number as reports print it
 
 
-def _split(text: str, where: str, hint: str) -> tuple[float, str]:
+def split(text: str, where: str, hint: str) -> tuple[float, str]:
+    """The number and the unit of a quantity.
+
+    Parameters
+    ----------
+    text : what the user wrote
+    where : the option it stands in, for the error
+    hint : what to write instead
+
+    >>> split("16 GB/s", "--link", "")
+    (16.0, 'GB/s')
+    """
     match = _QUANTITY.fullmatch(text)
     if not match:
         raise ChunkcalcError(f"'{text}' is not a quantity", where, hint)
@@ -51,7 +62,7 @@ def parse_duration(text: str, where: str = "duration") -> float:
     (0.05, 1.5)
     """
     hint = "write a number with a unit, such as 50ms or 1.5s"
-    value, unit = _split(text, where, hint)
+    value, unit = split(text, where, hint)
     if unit not in SECONDS:
         problem = f"has the unknown unit '{unit}'" if unit else "has no unit"
         raise ChunkcalcError(f"'{text}' {problem}", where, hint)
@@ -101,7 +112,7 @@ def parse_count(text: str, where: str = "count", *, minimum: int = 1) -> int:
     """
     hint = f"write a whole number of at least {minimum}, such as 4096, 8k (= 8000) or 8Ki (= 8192)"
     plain = text.replace(",", "") if PRINTED.fullmatch(text.strip()) else text
-    value, unit = _split(re.sub(r"(?<=\d)_(?=\d)", "", plain), where, hint)
+    value, unit = split(re.sub(r"(?<=\d)_(?=\d)", "", plain), where, hint)
     if unit not in PREFIXES:
         raise ChunkcalcError(f"'{text}' has the unknown suffix '{unit}'", where, hint)
     value *= PREFIXES[unit]
@@ -127,7 +138,7 @@ def parse_rate(text: str, unit: str, where: str) -> float:
     16000000000.0
     """
     hint = f"write a number with a unit, such as 16G{unit}"
-    value, suffix = _split(text, where, hint)
+    value, suffix = split(text, where, hint)
     prefix = suffix.removesuffix(unit)
     if not suffix.endswith(unit) or prefix not in PREFIXES:
         problem = f"has the unit '{suffix}'" if suffix else "has no unit"
@@ -147,7 +158,7 @@ def parse_number(text: str, where: str) -> float:
     2.5
     """
     hint = "write a number above zero without a unit, such as 2.5"
-    value, unit = _split(text, where, hint)
+    value, unit = split(text, where, hint)
     if unit:
         raise ChunkcalcError(f"'{text}' has the unit '{unit}'", where, hint)
     return _positive(value, text, where, hint)
@@ -166,7 +177,7 @@ def parse_fraction(text: str, where: str, *, low: float = 0.0, high: float = 1.0
     0.9
     """
     hint = f"write a number from {low:g} to {high:g}, such as {low + 0.9 * (high - low):g}"
-    value, unit = _split(text, where, hint)
+    value, unit = split(text, where, hint)
     if unit not in ("", "%"):
         raise ChunkcalcError(f"'{text}' has the unknown unit '{unit}'", where, hint)
     value = value / 100 if unit else value

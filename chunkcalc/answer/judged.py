@@ -53,7 +53,7 @@ class Judged(NamedTuple):
 
 
 def half_widths(timer: StepTimer) -> Band:
-    """Half-widths of the errors of a deployment's predictions, wider where less was measured.
+    """Half-widths of the errors of a deployment's predictions, wider where less was measured, less where its user did.
 
     Parameters
     ----------
@@ -67,9 +67,8 @@ def half_widths(timer: StepTimer) -> Band:
     widen = 0.10 if timer.uncalibrated else 0.0
     if deployment.parallelism.tp > 1 and deployment.hardware.link.kind.startswith("pcie"):
         widen += 0.10
-    tpot, ttft, gap = (
-        width + widen for width in deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
-    )
+    shipped = deployment.hardware.bands[deployment.engine.name][kind(deployment.model)]
+    tpot, ttft, gap = ((width + widen) * part for width, part in zip(shipped, deployment.narrowed, strict=True))
     return Band(tpot, ttft, max(tpot, gap))
 
 

@@ -7,6 +7,8 @@ from dataclasses import fields
 from typing import Literal
 
 from chunkcalc.answer.gateway import Gateway
+from chunkcalc.answer.measured import Number
+from chunkcalc.answer.taught import Taught
 from chunkcalc.engines.dialects import INTERVAL, MIXING
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -42,6 +44,8 @@ class Question:
     kv_link : bandwidth between prefill and decode units; None for one 400 Gb/s network card [byte/s]
     prompt_p95 : 95th percentile of the prompt's length; None where all are alike [token]
     gateway : what stands between engine and client adds; None for nothing
+    measured : numbers that were measured on this deployment
+    taught : what they taught, once that is known
     """
 
     model: str | Model
@@ -80,6 +84,8 @@ class Question:
     prompt_p95: int | None = None
     kv_link: float | None = None
     gateway: Gateway | None = None
+    measured: tuple[Number, ...] = ()
+    taught: Taught | None = None
 
 
 LARGEST_COUNT = 1e9

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from typing import Any
 
+from chunkcalc.answer.measured import WHERE
 from chunkcalc.answer.question import USUAL_PERCENTILE, Question, check
+from chunkcalc.answer.taught import Taught, teach
 from chunkcalc.catalog.lookup import load_hardware, load_model, with_link
 from chunkcalc.catalog.precision import check_arithmetic, precision_for
 from chunkcalc.engines import engine_for
@@ -91,6 +94,10 @@ def resolve(question: Question) -> Case:
         draft_acceptance=DEFAULT_ACCEPTANCE if question.draft_acceptance is None else question.draft_acceptance,
     )  # fmt: skip
     _check_lengths(question, model, output)
+    if question.taught is None and question.measured:
+        question = replace(question, taught=_taught(question, deployment, workload))
+    if question.taught is not None:
+        deployment = question.taught.applied(deployment)
     slo = _limits(question, workload)
     if output == 1 and (question.batch or question.tpot or question.itl):
         raise ChunkcalcError(
@@ -105,6 +112,31 @@ def resolve(question: Question) -> Case:
         origins=origins,
         notes=tuple(_notes(question, deployment, workload, origins, devices)),
     )  # fmt: skip
+
+
+_TAUGHT: dict[Any, Taught] = {}  # the same numbers of the same deployment teach the same
+MOST_TAUGHT = 64
+
+
+def _taught(question: Question, deployment: Deployment, workload: Workload) -> Taught:
+    """What the numbers of a question teach, on the layout that they were measured on."""
+    degrees = {each.given("tp") or question.tp for each in question.measured}
+    if len(degrees) > 1:
+        raise ChunkcalcError("the numbers are of several tensor parallel degrees", WHERE, "give those of one")
+    tp = degrees.pop()
+    if tp != question.tp:
+        other = resolve(replace(question, tp=tp, measured=()))
+        deployment, workload = other.deployment, other.workload
+    # With chunks of its own the budget follows from the batch: the chunk is what was measured.
+    key = (id(deployment.model), id(deployment.hardware), deployment.parallelism, deployment.precision,
+           deployment.engine, workload, question.measured, question.budget)  # fmt: skip
+    found = _TAUGHT.get(key)
+    if found is None:
+        found = teach(deployment, workload, question.measured, question.budget)
+        while len(_TAUGHT) >= MOST_TAUGHT:
+            del _TAUGHT[next(iter(_TAUGHT))]
+        _TAUGHT[key] = found  # it keeps the records, and with them their ids
+    return found
 
 
 def _limits(question: Question, workload: Workload) -> Slo:
@@ -248,6 +280,7 @@ def _check_parallelism(parallelism: Parallelism, model: Model, hardware: Hardwar
 
 def _origins(question: Question, deployment: Deployment) -> dict[str, str]:
     given = {field.name for field in fields(question) if getattr(question, field.name) not in (None, field.default)}
+    given.discard("taught")
     out = {name: "given" for name in given if name not in ("model", "gpu")}
     out.setdefault("output", "assumed")
     out.setdefault("context", "prompt + output / 2")

@@ -39,6 +39,8 @@ def answer(
     timer, view : of the same deployment; the view at the batch that is asked: to share what they remember
     progress : told how many changes were tried, of how many
     """
+    if question.measured and question.taught is None:  # once, on the deployment that was measured
+        question = resolve(question).question
     found, verdict, view = _answered(question, timer, view)
     if _free(question) and found.verdict != FEASIBLE:
         for way in other_ways(found.case.deployment.engine, question.draft_tokens):

@@ -25,6 +25,7 @@ def solve(
     draft_acceptance: Share | None = None, engine: EngineName = "vllm", engine_version: str | None = None,
     mixed_chunk: bool = False, prefill_interval: int = 0, link: Bandwidth | None = None,
     memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, gateway: str | None = None,
+    measured: Sequence[str] = (),
     chunk: Count | None = None, budget: Count | None = None, with_remedies: bool = True,
 ) -> Solution:  # fmt: skip
     """Which chunk to set, whether the limits hold, and if not, what would make them hold.
@@ -52,6 +53,7 @@ def solve(
     memory_fraction : share of the memory, by the engine's own rule [1]
     kv_link : network between prefill and decode units [byte/s]
     gateway : what stands before the engine adds, such as "1.9ms/step,20ms/request"
+    measured : what you measured on this deployment, such as ["tpot=31ms at batch 32"]
     chunk, budget : judge this one instead of looking for one [token]
     with_remedies : solve the changes that would help, where the limits do not hold
 
@@ -77,7 +79,8 @@ def solve(
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
         prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, kv_link=kv_link,
-        gateway=gateway, chunk=chunk, budget=budget,
+        gateway=gateway,
+        measured=measured, chunk=chunk, budget=budget,
     )  # fmt: skip
     return become(Solution, answer(asked, with_remedies=with_remedies))
 
@@ -92,6 +95,7 @@ def explain(
     engine: EngineName = "vllm", engine_version: str | None = None, mixed_chunk: bool = False,
     prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None, gateway: str | None = None,
+    measured: Sequence[str] = (),
     chunk: Count | None = None, budget: Count | None = None,
 ) -> Explanation:  # fmt: skip
     """The derivation of an answer: every equation with its numbers, what the textbook leaves out, what moves it.
@@ -100,7 +104,8 @@ def explain(
     ----------
     model, gpu, prompt, output, batch, context, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation : as of `solve`
     tp, pp, ep, attention_dp, weights, kv, draft_tokens, draft_acceptance, engine, engine_version : as of `solve`
-    mixed_chunk, prefill_interval, link, memory_fraction, gateway, chunk, budget, prefix_shared : as of `solve`
+    mixed_chunk, prefill_interval, link, memory_fraction, gateway, measured, chunk, budget : as of `solve`
+    prefix_shared : as of `solve`
 
     Raises
     ------
@@ -114,7 +119,8 @@ def explain(
         ttft=ttft, tpot=tpot, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, tp=tp, pp=pp, ep=ep,
         attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
-        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, gateway=gateway, chunk=chunk,
+        prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, gateway=gateway,
+        measured=measured, chunk=chunk,
         budget=budget,
     )  # fmt: skip
     return become(Explanation, derive.explain(answer(asked, with_remedies=False)))
@@ -129,6 +135,7 @@ def fleet(
     weights: str | None = None, kv: str | None = None, draft_tokens: int = 0, draft_acceptance: Share | None = None,
     engine: EngineName = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
     memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, gateway: str | None = None,
+    measured: Sequence[str] = (),
     max_gpus: int | None = None,
 ) -> FleetPlan:  # fmt: skip
     """How many GPUs carry a rate within the limits: shapes and chunk, together or apart, cheapest first.
@@ -137,7 +144,7 @@ def fleet(
     ----------
     model, prompt, output, prompt_p95, prefix_hit, ttft, tpot, itl, percentile, tpot_basis : as of `solve`
     max_utilisation, weights, kv, draft_tokens, draft_acceptance, engine, engine_version, link : as of `solve`
-    memory_fraction, prefix_shared, gateway : as of `solve`
+    memory_fraction, prefix_shared, gateway, measured : as of `solve`
     gpu : one name, several to compare, "all", or names with their price per GPU and hour
     rate : requests per second of the whole fleet
     kv_link : network between prefill and decode units, such as "50GB/s", what it is where left out [byte/s]
@@ -159,6 +166,7 @@ def fleet(
         max_utilisation=max_utilisation, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, link=link,
         memory_fraction=memory_fraction, kv_link=kv_link, gateway=gateway,
+        measured=measured,
     )  # fmt: skip
     return become(FleetPlan, sizing.fleet(asked, [(name, prices[name]) for name in names], max_gpus))
 
@@ -175,6 +183,7 @@ def sweep(
     engine: EngineName = "vllm", engine_version: str | None = None, mixed_chunk: bool = False,
     prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None, gateway: str | None = None,
+    measured: Sequence[str] = (),
 ) -> Points:  # fmt: skip
     """Every chunk, batch and context of every deployment at once.
 
@@ -182,7 +191,7 @@ def sweep(
     ----------
     model, prompt, output, prefix_hit, ttft, tpot, itl, tpot_basis, max_utilisation, pp, ep : as of `solve`
     weights, kv, draft_tokens, draft_acceptance, engine, engine_version, mixed_chunk, prefill_interval : as of `solve`
-    attention_dp, link, memory_fraction, prefix_shared, gateway : as of `solve`
+    attention_dp, link, memory_fraction, prefix_shared, gateway, measured : as of `solve`
     gpu : one name, several, or "all"
     chunk, batch, context : values, or a range such as "128:16384" (64 of them) or "8:64:8" [token]
     tp : one degree of tensor parallelism, or several [1]
@@ -209,6 +218,7 @@ def sweep(
         pp=pp, ep=ep, attention_dp=attention_dp, weights=weights, kv=kv, draft_tokens=draft_tokens,
         draft_acceptance=draft_acceptance, engine=engine, engine_version=engine_version, mixed_chunk=mixed_chunk,
         prefill_interval=prefill_interval, link=link, memory_fraction=memory_fraction, gateway=gateway,
+        measured=measured,
     )  # fmt: skip
     names = gpu if isinstance(gpu, str) else ",".join(gpu)
     cases, left_out = deployments(asked, names, [tp] if isinstance(tp, int) else list(tp))

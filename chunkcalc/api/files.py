@@ -32,8 +32,8 @@ def check(
     tpot_basis: Literal["step", "mean"] | None = None, prompt: Count | None = None, prompt_p95: Count | None = None,
     output: Count | None = None, concurrency: Count | None = None, rate: float | str | None = None,
     percentile: float | str | None = None, prefix_hit: Share | None = None, prefix_shared: bool | None = None,
-    max_utilisation: Share | None = None, gateway: str | None = None, gpu: str | None = None,
-    model: str | None = None, engine_version: str | None = None, config: PathLike | None = None,
+    max_utilisation: Share | None = None, gateway: str | None = None, measured: Sequence[str] = (),
+    gpu: str | None = None, model: str | None = None, engine_version: str | None = None, config: PathLike | None = None,
     waivers: bool = True, fail_on: FailOn = "error", unknown: Unknown = "warn",
 ) -> Checked:  # fmt: skip
     """What the engines do with the flags of deployment files, and whether the limits hold.
@@ -43,7 +43,7 @@ def check(
     paths : files, folders or globs
     ttft, tpot, itl, tpot_basis, percentile, max_utilisation : limits, over what the files state
     prompt, prompt_p95, output, concurrency, rate, prefix_hit, prefix_shared : load per replica, as well
-    gpu, model, engine_version, gateway : facts, over what the files state; what stands before the engine, as of `solve`
+    gpu, model, engine_version, gateway, measured : facts, over what the files state; the last two as of `solve`
     config : a chunkcalc.toml for all; None for the nearest upwards
     waivers : whether waivers count
     fail_on : level of a finding that shuts the gate
@@ -67,8 +67,7 @@ def check(
     }  # fmt: skip
     said = {name: value(name, each) for name, each in given.items() if each is not None}
     written = {name: _duration(each) if name in FAR else each for name, each in said.items()}
-    if gateway is not None:
-        written["gateway"] = gateway
+    written |= {"gateway": gateway, "measured": list(measured) or None}
     if written.get("percentile") == 0:
         written["percentile"] = "mean"
     named = [os.fspath(path) for path in paths]
@@ -90,7 +89,7 @@ def replay(
     attention_dp: int = 1, weights: str | None = None, kv: str | None = None, engine: EngineName = "vllm",
     engine_version: str | None = None, mixed_chunk: bool = False, prefill_interval: int = 0,
     link: Bandwidth | None = None, memory_fraction: Share | None = None, gateway: str | None = None,
-    chunked_prefill: bool = True,
+    measured: Sequence[str] = (), chunked_prefill: bool = True,
     prefix_hit: Share = 0.0, prefix_shared: bool = True,
 ) -> Replayed:  # fmt: skip
     """Step an engine's scheduler over requests: TTFT, TPOT and token gaps with their percentiles.
@@ -99,7 +98,7 @@ def replay(
     ----------
     requests : path of a CSV with arrival, prompt and output tokens, or the requests, by arrival
     model, gpu, tp, ep, attention_dp, weights, kv, engine, engine_version, mixed_chunk, prefill_interval : as of `solve`
-    link, memory_fraction, gateway : as of `solve`
+    link, memory_fraction, gateway, measured : as of `solve`
     budget : tokens per step (SGLang: the chunk); None for the engine's own [token]
     max_num_seqs : requests at once; None for the engine's own [1]
     concurrency : users at once; replaces the times of arrival [1]
@@ -123,6 +122,7 @@ def replay(
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
         memory_fraction=value("memory_fraction", memory_fraction), prefix_hit=value("prefix_hit", prefix_hit),
         prefix_shared=prefix_shared, gateway=value("gateway", gateway),
+        measured=value("measured", measured),
     ))  # fmt: skip
     tokens, most = replaying.setting(
         case, gpu, model, value("budget", budget), value("max_num_seqs", max_num_seqs), whole=not chunked_prefill

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from chunkcalc import units
 from chunkcalc.answer.gateway import parse_gateway
+from chunkcalc.answer.measured import parse_numbers
 from chunkcalc.answer.question import Question, option
 from chunkcalc.errors import ChunkcalcError
 
@@ -28,7 +29,7 @@ PARSERS: Mapping[str, Callable[[str, str], Any]] = {
                     units.parse_count),
     "rate": units.parse_number, "percentile": units.parse_percentile, "itl": units.parse_gap,
     **dict.fromkeys(("ttft", "tpot"), units.parse_duration),
-    "gateway": parse_gateway,
+    "gateway": parse_gateway, "measured": parse_numbers,
     "kv_link": lambda text, where: units.parse_rate(text, "B/s", where),
     **dict.fromkeys(("draft_acceptance", "memory_fraction", "max_utilisation", "prefix_hit"), units.parse_fraction),
 }  # fmt: skip
@@ -68,7 +69,7 @@ def value(name: str, given: Any) -> Any:
     given : a number, a text, or a record
     """
     parse = PARSERS.get(name)
-    if parse is not None and isinstance(given, str):
+    if parse is not None and (isinstance(given, str) or name == "measured"):
         return parse(given, name)
     if name in FAR and isinstance(given, int | float) and math.inf > given >= FAR[name]:
         asked = f"{given:g} are seconds"

@@ -97,6 +97,8 @@ class EngineTable(_Table):
     arithmetic: Amount | None = None
     cache: Amount | None = None
     quantising: NotNegative | None = None
+    kernels: Amount | None = None
+    prompts: Amount | None = None
 
 
 class BandTable(_Table):

@@ -76,6 +76,12 @@ def check(
     gateway: str = typer.Option(
         None, help="What stands before the engine adds, such as 1.9ms/step,20ms/request.", rich_help_panel=FACTS
     ),
+    measured: list[str] = typer.Option(
+        None,
+        metavar="NUMBER",
+        help="What you measured, such as 'tpot=31ms at batch 32'; may be repeated.",
+        rich_help_panel=FACTS,
+    ),
     gpu: str = typer.Option(None, help="GPU of every deployment.", rich_help_panel=FACTS),
     model: str = typer.Option(None, help="Model of every deployment.", rich_help_panel=FACTS),
     engine_version: str = typer.Option(None, help="Version of the engine.", rich_help_panel=FACTS),
@@ -124,7 +130,7 @@ def check(
         "output": output, "concurrency": concurrency, "rate": rate, "percentile": percentile,
         "prefix-hit": prefix_hit, "prefix-shared": prefix_shared,
         "max-utilisation": max_utilisation, "gpu": gpu, "model": model, "engine-version": engine_version,
-        "gateway": gateway,
+        "gateway": gateway, "measured": measured or None,
     }  # fmt: skip
     settings = Settings(parsed(given, "command line", "command line"))
     _must_load(gpu, model, engine_version)

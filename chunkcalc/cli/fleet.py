@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from chunkcalc import units
+from chunkcalc.answer.measured import parse_numbers
 from chunkcalc.answer.question import Question
 from chunkcalc.api.values import PARSERS
 from chunkcalc.api.values import link as parse_link
@@ -35,6 +36,7 @@ def fleet(
     link: str = typer.Option(None, help="Link between GPUs, such as 16GB/s.", rich_help_panel=DEPLOYMENT),
     kv_link: str = options.KV_LINK,
     gateway: str = options.GATEWAY,
+    measured: list[str] = options.MEASURED,
     rate: str = typer.Option(..., help="Requests per second of the whole fleet.", rich_help_panel=WORKLOAD),
     prompt: str = typer.Option(..., "--prompt", "--isl", help="Mean prompt tokens.", rich_help_panel=WORKLOAD),
     output: str = options.OUTPUT_TOKENS,
@@ -71,7 +73,7 @@ def fleet(
         **given(units.parse_count, output=output, prompt_p95=prompt_p95),
         **given(units.parse_percentile, percentile=percentile), **given(units.parse_gap, itl=itl),
         **given(units.parse_duration, ttft=ttft, tpot=tpot), **given(PARSERS["kv_link"], kv_link=kv_link),
-        **given(PARSERS["gateway"], gateway=gateway),
+        **given(PARSERS["gateway"], gateway=gateway), **given(parse_numbers, measured=measured or None),
         **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
     with progress("sizing") as told:

@@ -61,6 +61,10 @@ KV_LINK = typer.Option(
 GATEWAY = typer.Option(
     None, help="What stands before the engine adds, such as 1.9ms/step,20ms/request.", rich_help_panel=DEPLOYMENT
 )
+MEASURED = typer.Option(
+    None, metavar="NUMBER", help="What you measured, such as 'tpot=31ms at batch 32'; may be repeated.",
+    rich_help_panel=DEPLOYMENT,
+)  # fmt: skip
 PP = typer.Option(1, help="Pipeline stages.", rich_help_panel=DEPLOYMENT)
 WEIGHTS = typer.Option(
     None, help="bf16, fp8, int8, int4, mxfp4, nvfp4. Default: as shipped.", rich_help_panel=DEPLOYMENT
@@ -82,7 +86,7 @@ PREFIX_SHARED = typer.Option(
 )  # fmt: skip
 
 
-def given(parse: Any, **values: str | None) -> dict[str, Any]:
+def given(parse: Any, **values: str | list[str] | None) -> dict[str, Any]:
     """The options that were given, parsed."""
     return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
 

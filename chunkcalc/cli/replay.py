@@ -11,6 +11,7 @@ import typer
 
 from chunkcalc import units
 from chunkcalc.answer.gateway import parse_gateway
+from chunkcalc.answer.measured import parse_numbers
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, given
@@ -51,6 +52,7 @@ def replay(
     ),
     memory_fraction: str = typer.Option(None, help="Share of memory for the engine.", rich_help_panel=DEPLOYMENT),
     gateway: str = options.GATEWAY,
+    measured: list[str] = options.MEASURED,
     budget: str = typer.Option(
         None, help="Tokens per step (SGLang: the chunk). Default: the engine's.", rich_help_panel=SETTING
     ),
@@ -109,6 +111,7 @@ def replay(
         prompt=max(1, round(sum(each.prompt for each in listed) / len(listed))),
         output=max(2, round(sum(each.output for each in listed) / len(listed))),
         **given(units.parse_fraction, memory_fraction=memory_fraction), **given(parse_gateway, gateway=gateway),
+        **given(parse_numbers, measured=measured or None),
     )  # fmt: skip
     case = resolve(question)
     given_tokens = None if budget is None else units.parse_count(budget, "--budget")

@@ -71,6 +71,7 @@ def sweep(
     prefill_decode_interval: int = options.INTERVAL,
     link: str = options.LINK,
     gateway: str = options.GATEWAY,
+    measured: list[str] = options.MEASURED,
     memory_fraction: str = options.MEMORY_FRACTION,
     out: Path = typer.Option(
         None, "--out", "-o", help="Write every point: .csv, or .jsonl for JSON lines.", rich_help_panel=OUTPUT
@@ -103,7 +104,8 @@ def sweep(
         tpot_basis=tpot_basis, max_utilisation=max_utilisation, pp=pp, ep=ep, attention_dp=attention_dp,
         weights=weights, kv=kv, draft_tokens=draft_tokens, draft_acceptance=draft_acceptance, engine=engine,
         engine_version=engine_version, enable_mixed_chunk=enable_mixed_chunk,
-        prefill_decode_interval=prefill_decode_interval, link=link, gateway=gateway, memory_fraction=memory_fraction,
+        prefill_decode_interval=prefill_decode_interval, link=link, gateway=gateway,
+        measured=measured or None, memory_fraction=memory_fraction,
     )  # fmt: skip
     if contexts:
         question = replace(question, context=contexts[-1])  # the longest is checked against the request

@@ -127,14 +127,14 @@ def pool_bytes(deployment: Deployment, n: Any, sampled: Any) -> Any:
             fraction = 1 - reserve_bytes(hardware.memory, parallelism, n * parallelism.dp) / hardware.memory
         if parallelism.stage_gpus > 1:
             memory -= NVLINK_BYTES if "nvlink" in hardware.link.kind else OUTSIDE_BYTES
-        return fraction * memory - weights
+        return fraction * memory - weights + engine.kv_shift
     other = activation_bytes(deployment, n, sampled) + OUTSIDE_BYTES
     if engine.graphs_inside:
         other = other + GRAPH_BYTES
     fraction = engine.memory_fraction or 0.9
     if engine.memory_rule == "left":
-        return fraction * (memory - weights - other)
-    return fraction * memory - engine.memory_margin * hardware.memory - weights - other
+        return fraction * (memory - weights - other) + engine.kv_shift
+    return fraction * memory - engine.memory_margin * hardware.memory - weights - other + engine.kv_shift
 
 
 def needed_bytes(deployment: Deployment, workload: Workload, batch: float) -> Any:

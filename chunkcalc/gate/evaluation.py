@@ -11,6 +11,7 @@ from typing import Any
 from chunkcalc.answer.assembly import assemble
 from chunkcalc.answer.batches import largest_batch
 from chunkcalc.answer.judged import Outlook, outlook
+from chunkcalc.answer.measured import Numbers
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.recommendation import keeping, recommend
 from chunkcalc.answer.records import Answer
@@ -89,7 +90,7 @@ class Evaluation(Known):
             "memory_fraction": None if self._share_follows_chunk else reading.memory_fraction,
             "mixed_chunk": bool(dialect(reading.table.engine).mixing) and reading.composition == "mixed",
             "prefill_interval": reading.interval, "max_utilisation": settings.get("max-utilisation") or 0.85,
-            "gateway": settings.get("gateway"),
+            "gateway": settings.get("gateway"), "measured": Numbers(settings.get("measured") or ()).at_budget(reading.budget),
         }  # fmt: skip
         if self.rate is not None:
             # The batch follows from the traffic, in the account of `solve --rate`.

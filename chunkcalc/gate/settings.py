@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc import units
 from chunkcalc.answer.gateway import parse_gateway
+from chunkcalc.answer.measured import parse_numbers
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 
@@ -17,7 +18,7 @@ ALIASES = {"isl": "prompt", "osl": "output", "version": "engine-version", "batch
 DURATIONS = ("ttft", "tpot", "itl")
 COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
 NAMES = ("gpu", "model", "engine-version", "tpot-basis", "prefix-shared")
-KEYS = (*DURATIONS, *COUNTS, "rate", "percentile", "prefix-hit", "max-utilisation", "gateway", *NAMES)
+KEYS = (*DURATIONS, *COUNTS, "rate", "percentile", "prefix-hit", "max-utilisation", "gateway", "measured", *NAMES)
 CHOICES = {"tpot-basis": ("step", "mean"), "prefix-shared": ("yes", "no")}
 WAIVING = ("ignore", "reason", "until")
 
@@ -80,7 +81,8 @@ def parsed(given: Mapping[str, Any], source: str, where: str) -> dict[str, Setti
             known = ", ".join(sorted(KEYS))
             raise ChunkcalcError(f"unknown setting '{key!s:.40}'", where, f"choose from {known}")
         place = f"{where}: {key}" if where else str(key)
-        out[name] = Setting(_value(name, str(value), f"--{name}" if where == "command line" else place), source)
+        text = ";".join(map(str, value)) if isinstance(value, list) else str(value)
+        out[name] = Setting(_value(name, text, f"--{name}" if where == "command line" else place), source)
     if "concurrency" in out and "rate" in out:
         raise ChunkcalcError("a concurrency and a rate contradict each other", where, "give only one of the two")
     return out
@@ -129,6 +131,7 @@ def parse_date(text: str, where: str) -> date:
 PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     "ttft": units.parse_duration, "tpot": units.parse_duration, "itl": units.parse_gap, "rate": _rate,
     "percentile": _percentile,
-    "gateway": parse_gateway, "prefix-hit": _prefix_hit, "max-utilisation": units.parse_fraction,
+    "gateway": parse_gateway, "measured": parse_numbers,
+    "prefix-hit": _prefix_hit, "max-utilisation": units.parse_fraction,
     **dict.fromkeys(COUNTS, units.parse_count),
 }  # fmt: skip

@@ -116,6 +116,8 @@ def deployments(question: Question, gpus: str, degrees: Sequence[int]) -> tuple[
     """
     names = named_gpus(gpus)
     cases, left_out, only = [], [], None
+    if question.measured:  # of the first
+        question = replace(question, taught=resolve(replace(question, gpu=names[0], tp=degrees[0])).question.taught)
     for name, tp in itertools.product(names, degrees):
         called = f"{name}{f' x {tp}' if tp > 1 else ''}"
         try:

@@ -12,6 +12,7 @@ from chunkcalc.answer.records import Answer, Load, Reading
 from chunkcalc.catalog.precision import precision_for
 from chunkcalc.engines.capacity import Capacity
 from chunkcalc.records import Hardware, Model
+from chunkcalc.report import measured
 from chunkcalc.work import counts
 
 if TYPE_CHECKING:  # the other reports need none of it
@@ -52,6 +53,7 @@ def solve(answer: Answer) -> dict[str, Any]:
         **{name: part for name, part in numbers(answer).items() if name in ("floor", "expected")},
         "knee": answer.knee,
         "host": None if answer.host is None else answer.host._asdict() | {"flags": list(answer.host.flags)},
+        "measured": measured.data(answer.case.question.taught),
         "window": numbers(answer)["window"],
         "chunking": asdict(answer.chunking),
         "capacity": memory(answer.capacity),

@@ -8,6 +8,7 @@ from itertools import chain
 
 from chunkcalc.answer.records import FEASIBLE, MARGINAL, Answer
 from chunkcalc.answer.remedies import describe
+from chunkcalc.report import measured
 from chunkcalc.report.details import details
 from chunkcalc.report.lines import LABEL, WIDTH, Line, Segment, wrapped
 from chunkcalc.units import format_at_most, format_count, format_duration
@@ -37,7 +38,14 @@ def solve(answer: Answer, *, verbose: bool = False) -> list[Line]:
     verbose : all reasons, remedies and notes, the full breakdown, capacity, intensities and inputs
     """
     out: list[Line] = [*_head(answer, verbose), [], *_setting(answer), [], *_limits(answer)]
-    out += [*_load(answer), *_host(answer), *_mean_alone(answer), *_textbook(answer), *_bought(answer)]
+    out += [
+        *_load(answer),
+        *_measured(answer),
+        *_host(answer),
+        *_mean_alone(answer),
+        *_textbook(answer),
+        *_bought(answer),
+    ]
     if verbose:
         return [
             *out,
@@ -194,6 +202,12 @@ def _host(answer: Answer) -> Iterator[Line]:
     if host.flags:
         text += f"; {' '.join(host.flags)} removes the doubt"
     yield from wrapped("host", text)
+
+
+def _measured(answer: Answer) -> Iterator[Line]:
+    """What the user's own numbers taught."""
+    for index, said in enumerate(measured.sentences(answer)):
+        yield from wrapped("" if index else "measured", said)
 
 
 def _mean_alone(answer: Answer) -> Iterator[Line]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from chunkcalc.answer.measured import WHERE
 from chunkcalc.answer.pools import KV_LINK
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.records import FEASIBLE
-from chunkcalc.answer.resolve import OF_A_GPU
+from chunkcalc.answer.resolve import OF_A_GPU, resolve
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
@@ -59,6 +60,7 @@ def fleet(
         raise ChunkcalcError("needs a rate", "--rate", "give the requests per second of the whole fleet")
     if question.ttft is None and question.tpot is None and question.itl is None:
         raise ChunkcalcError("needs a limit", "--ttft", "give --ttft, --tpot or both")
+    rate, question = question.rate, _taught(question, (gpus or [(str(question.gpu), None)])[0][0])
     shapes: list[Shape] = []
     left_out: list[str] = []
     named = gpus or [(str(question.gpu), None)]
@@ -78,7 +80,7 @@ def fleet(
                 left_out.append(f"{name} {unit.degrees}: a lone request already misses the limits")
             else:
                 shapes.append(shape)
-        shapes += separated(units, question.rate)
+        shapes += separated(units, rate)
     progress(whole - 1, whole)
     shapes.sort(key=lambda shape: shape.order)
     kept = [shape for shape in shapes if max_gpus is None or shape.gpus <= max_gpus]
@@ -87,10 +89,19 @@ def fleet(
         left_out.append(f"{len(shapes) - len(kept)} shapes need more than {max_gpus} GPUs; the smallest has {fewest}")
     chosen = next((shape for shape in kept if shape.status == FEASIBLE), kept[0] if kept else None)
     return Fleet(
-        question=question, rate=question.rate, shapes=tuple(kept), chosen=chosen,
+        question=question, rate=rate, shapes=tuple(kept), chosen=chosen,
         reasons=tuple(_reasons(question, kept, chosen)), left_out=tuple(left_out),
         kv_link=question.kv_link or KV_LINK,
     )  # fmt: skip
+
+
+def _taught(question: Question, gpu: str) -> Question:
+    """The question with what its numbers teach of the first GPU; they hold for that one."""
+    if not question.measured:
+        return question
+    if any(each.given("tp") is None for each in question.measured):
+        raise ChunkcalcError("a fleet tries every layout, and the number is of one", WHERE, "add for example 'tp 4'")
+    return replace(question, taught=resolve(replace(question, gpu=gpu)).question.taught)
 
 
 def _reasons(question: Question, shapes: Sequence[Shape], chosen: Shape | None) -> Iterator[str]:

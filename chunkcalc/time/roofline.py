@@ -86,7 +86,26 @@ def served(hardware: Hardware, overheads: Overheads, engine: str = "") -> Hardwa
         return hardware
     found = hardware.under(engine).items()
     generic = hardware.generic - hardware.kernels.get(engine, {}).keys()
-    return replace(hardware, efficiency={key: _inside(key, each, overheads) for key, each in found}, generic=generic)
+    inside = {key: _scaled(_inside(key, each, overheads), overheads) for key, each in found}
+    links = hardware.allreduce
+    if overheads.kernels != 1.0:
+        slower = max(1.0, overheads.kernels)  # a link is not faster than it was measured
+        links = {
+            gpus: Allreduce(each.latency * overheads.kernels, each.bandwidth / slower, each.ramp * slower)
+            for gpus, each in links.items()
+        }
+    return replace(hardware, efficiency=inside, allreduce=links, generic=generic)
+
+
+def _scaled(inside: Efficiency, overheads: Overheads) -> Efficiency:
+    """A kernel's constants on a system that is slower or faster than what was measured; never above its peaks."""
+    slower, more = overheads.kernels, overheads.prompts
+    if slower == more == 1.0:
+        return inside
+    return inside._replace(
+        compute=min(1.0, inside.compute / more), memory=min(1.0, inside.memory / slower),
+        latency=inside.latency * slower,
+    )  # fmt: skip
 
 
 def _inside(key: str, alone: Efficiency, overheads: Overheads) -> Efficiency:

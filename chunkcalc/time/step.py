@@ -330,7 +330,7 @@ def timer_for(deployment: Deployment, drafts: int = 0) -> StepTimer:
     model, hardware, engine = deployment.model, deployment.hardware, deployment.engine
     key = (
         id(model), id(hardware), deployment.parallelism, deployment.precision, engine.overheads, engine.attention,
-        engine.captured, engine.eager, engine.name, drafts,
+        engine.captured, engine.eager, engine.name, deployment.narrowed, drafts,
     )  # fmt: skip
     found = _timers.pop(key, None) or StepTimer(deployment, drafts)  # it keeps the records, and with them their ids
     while len(_timers) >= MOST_TIMERS:

@@ -1,0 +1,168 @@
+"""A deployment after its user's own numbers: what they teach, how sure it makes an answer, and what they leave open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from chunkcalc.answer.learning import PRIOR, Factors, Learned, Observation, learn, with_factors
+from chunkcalc.answer.measured import WHERE, Number, default_budget, kv_shift, observation
+from chunkcalc.errors import ChunkcalcError
+from chunkcalc.frozen import dataclass
+from chunkcalc.records import Band, Deployment, Workload
+from chunkcalc.time.prefill import Prefill
+from chunkcalc.time.service import request_overhead
+from chunkcalc.time.step import timer_for
+from chunkcalc.units import format_bytes, format_count, format_duration
+
+SLIP = 4.0  # times what is predicted, from which on a number is a slip of the pen or of another system
+FAR = 3.0  # standard deviations beyond which no factor explains a number
+NUDGE = 0.02  # of a factor's logarithm, for derivatives
+# What is left of the logarithms once the factors are right, and what the other errors of a prediction are: as SPREADS.
+LEFT = Band(tpot=0.05, ttft=0.12, gap=0.12)
+RATES = ("prefill", "output")
+
+
+class Told(NamedTuple):
+    """A number, and what is predicted for it.
+
+    number : as measured
+    before, after : predicted with the shipped profile, and with what was learned, in the number's unit
+    explained : a factor within its range explains it
+    """
+
+    number: Number
+    before: float
+    after: float
+    explained: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """What numbers taught of a deployment.
+
+    of : the deployment that they were measured on, as the profile has it
+    factors : of its times
+    narrowed : half-widths of the errors over those of the profile [1]
+    kv_shift : memory of a GPU for the KV cache beyond what is predicted [byte]
+    numbers : with their predictions
+    """
+
+    of: Deployment
+    factors: Factors
+    narrowed: Band
+    kv_shift: float
+    numbers: tuple[Told, ...]
+
+    def applied(self, deployment: Deployment) -> Deployment:
+        """A deployment as the numbers have it; unchanged on another GPU or under another engine.
+
+        Parameters
+        ----------
+        deployment : as the profile has it
+        """
+        of = self.of
+        if deployment.hardware.id != of.hardware.id or deployment.engine.name != of.engine.name:
+            return deployment
+        changed = with_factors(deployment, self.factors)
+        same = (deployment.parallelism, deployment.precision.weights) == (of.parallelism, of.precision.weights)
+        if not same:  # the same system under another layout: its factors are likely, and no more
+            return changed
+        engine = replace(changed.engine, kv_shift=self.kv_shift)
+        return replace(changed, engine=engine, narrowed=self.narrowed)
+
+
+def teach(deployment: Deployment, workload: Workload, numbers: Sequence[Number], budget: int | None) -> Taught:
+    """What numbers teach of the deployment that they were measured on.
+
+    Parameters
+    ----------
+    deployment : as the profile has it
+    workload : of the question, for conditions that they leave out
+    numbers : measured
+    budget : tokens of a step of a rank, of the question; None for the engine's default [token]
+
+    Raises
+    ------
+    ChunkcalcError : a number that is far from anything that is predicted
+    """
+    timed = [(each, observation(each, workload, budget)) for each in numbers if each.name != "kv"]
+    before = [one.predict(deployment) for _, one in timed]
+    for (number, one), predicted in zip(timed, before, strict=True):
+        _check(number, one.value, predicted)
+    learned = learn(deployment, [one for _, one in timed])
+    system = with_factors(deployment, learned.factors)
+    told = [_told(number, one, first, one.predict(system)) for (number, one), first in zip(timed, before, strict=True)]
+    shift = 0.0
+    for number in numbers:
+        if number.name == "kv":
+            predicted, shift = kv_shift(number, deployment, workload, budget)
+            _check(number, number.value, predicted)
+            told.append(Told(number, predicted, number.value, explained=True))
+    return Taught(
+        of=deployment, factors=learned.factors, narrowed=narrowed(deployment, workload, learned, budget),
+        kv_shift=shift, numbers=tuple(told),
+    )  # fmt: skip
+
+
+def _check(number: Number, measured: float, predicted: float) -> None:
+    """Refuse what is no property of a system: a wrong unit, a typing slip, another deployment."""
+    off = measured / predicted
+    if 1 / SLIP < off < SLIP:
+        return
+    said = f"{off:.3g} times" if off > 1 else f"1/{1 / off:.3g} of"
+    problem = f"'{number.text}' is {said} what is predicted ({shown(number, predicted)})"
+    raise ChunkcalcError(problem, WHERE, "check its unit, its conditions, and the deployment that is described")
+
+
+def _told(number: Number, one: Observation, before: float, after: float) -> Told:
+    return Told(number, before, after, abs(math.log(after / one.value)) <= FAR * one.spread)
+
+
+def shown(number: Number, value: float) -> str:
+    """A value in the unit of a number, for people."""
+    if number.name in RATES:
+        return f"{format_count(round(value))} tokens/s"
+    if number.name == "kv":
+        return format_bytes(-value) if value < 0 else f"{format_count(round(value))} tokens"
+    return format_duration(value)
+
+
+def narrowed(deployment: Deployment, workload: Workload, learned: Learned, budget: int | None) -> Band:
+    """Half-widths of the errors after the numbers over those before, by what the quantities depend on.
+
+    Parameters
+    ----------
+    deployment, workload, budget : as of `teach`
+    learned : from the numbers
+    """
+    tokens = budget or default_budget(deployment)
+
+    def logs(factors: Factors) -> list[float]:
+        return [math.log(each) for each in _quantities(with_factors(deployment, factors), workload, tokens)]
+
+    here = learned.factors
+    base, slopes = logs(here), []
+    for index in range(len(here)):
+        moved = Factors(*(each * (math.exp(NUDGE) if at == index else 1.0) for at, each in enumerate(here)))
+        slopes.append([(a - b) / NUDGE for a, b in zip(logs(moved), base, strict=True)])
+    parts = []
+    for quantity, left in enumerate(LEFT):
+        slope = [each[quantity] for each in slopes]
+        prior = sum((g * width) ** 2 for g, width in zip(slope, PRIOR, strict=True))
+        after = sum(g * h * learned.covariance[i][j] for i, g in enumerate(slope) for j, h in enumerate(slope))
+        parts.append(min(1.0, math.sqrt((max(0.0, after) + left**2) / (prior + left**2))))
+    return Band(*parts)
+
+
+def _quantities(deployment: Deployment, workload: Workload, budget: int) -> tuple[float, float, float]:
+    """A decode step, the prefill of a prompt alone, and a step filled with prompt tokens [s]."""
+    timer = timer_for(deployment, workload.draft_tokens)
+    ranks = deployment.parallelism.dp * deployment.parallelism.pp
+    b, s = float(math.ceil(max(1, workload.batch) / ranks)), float(workload.context)
+    prefill = Prefill(timer.expected, workload.prompt, 0, 0.0, s)
+    first: Any = prefill.total(budget) + request_overhead(deployment, workload.prompt)
+    longest: Any = timer.expected(min(budget, workload.prompt), max(0, workload.prompt - budget), b, s)
+    return float(timer.expected(0, 0, b, s)), float(first), float(longest)
