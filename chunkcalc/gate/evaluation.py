@@ -90,7 +90,8 @@ class Evaluation(Known):
             "memory_fraction": None if self._share_follows_chunk else reading.memory_fraction,
             "mixed_chunk": bool(dialect(reading.table.engine).mixing) and reading.composition == "mixed",
             "prefill_interval": reading.interval, "max_utilisation": settings.get("max-utilisation") or 0.85,
-            "gateway": settings.get("gateway"), "measured": Numbers(settings.get("measured") or ()).at_budget(reading.budget),
+            "gateway": settings.get("gateway"),
+            "measured": Numbers(settings.get("measured") or ()).at_budget(reading.budget),
         }  # fmt: skip
         if self.rate is not None:
             # The batch follows from the traffic, in the account of `solve --rate`.
