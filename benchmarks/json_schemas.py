@@ -44,6 +44,7 @@ QWEN = "Qwen/Qwen3-8B"
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("solve", *LLAMA, *LIMITS, "--rate", "3"), ("solve", *LLAMA, *LIMITS, "--rate", "30", "--budget", "4096"),
     ("solve", *LLAMA, "--concurrency", "20", "--ttft", "1s"), ("solve", *LLAMA), ("solve", *LLAMA, "--batch", "4"),
+    ("solve", *LLAMA, *LIMITS, "--batch", "32", "--measured", "tpot=20ms at batch 32", "--measured", "kv=400k tokens"),
     ("explain", *LLAMA, *LIMITS, "--batch", "32"), ("explain", *EXPERTS, "--batch", "64", "--tpot", "60ms"),
     ("explain", *LLAMA, "--batch", "4", "--ttft", "10ms", "--tpot", "2ms"), ("explain", *LLAMA),
     ("explain", *LLAMA, "--batch", "32", "--equation", "E6"),
@@ -65,6 +66,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("calibrate", "examples/bench/results.csv", "--gpu", "h100-sxm", "--engine", "vllm", "-o", OUT),
     ("calibrate", "examples/bench/8192in-1users.json", "examples/bench/8192in-16users.json",
      "--gpu", "h100-sxm", "--engine", "vllm", "-o", OUT),
+    ("calibrate", "examples/bench/8192in-1users.json", "--gpu", "h100-sxm", "--engine", "vllm", "-o", OUT),
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from statistics import fmean, median
 from typing import Any
 
 from chunkcalc.answer.judged import half_widths
-from chunkcalc.answer.learning import Observation, learn, with_factors
+from chunkcalc.answer.learning import Factors, Observation, learn, with_factors
 from chunkcalc.answer.measured import SPREADS
 from chunkcalc.answer.taught import narrowed
 from chunkcalc.errors import ChunkcalcError
@@ -75,18 +75,18 @@ def observations(rows: Sequence[Row]) -> list[Observation]:
     """What the rows measured."""
     out: list[Observation] = []
     for served, counts in rows:
-        held: dict[int, tuple[float, float]] = {}
+        held: dict[Factors, tuple[float, float]] = {}
 
-        def both(system: Deployment, served: Served = served, held: dict[int, Any] = held) -> tuple[float, float]:
-            if id(system) not in held:
+        def both(factors: Factors, served: Served = served, held: dict[Factors, Any] = held) -> tuple[float, float]:
+            if factors not in held:
                 held.clear()
-                held[id(system)] = predicted(served, system)
-            return held[id(system)]
+                held[factors] = predicted(served, with_factors(served.deployment, factors))
+            return held[factors]
 
         run = served.run
-        out.append(Observation(run.tpot or 0.0, lambda system, both=both: both(system)[0], SPREADS["tpot"]))
+        out.append(Observation(run.tpot or 0.0, lambda factors, both=both: both(factors)[0], SPREADS["tpot"]))
         if counts and run.ttft:
-            out.append(Observation(run.ttft, lambda system, both=both: both(system)[1], SPREADS["ttft"]))
+            out.append(Observation(run.ttft, lambda factors, both=both: both(factors)[1], SPREADS["ttft"]))
     return out
 
 
@@ -110,7 +110,7 @@ class Errors:
     def add(self, rows: Sequence[Row], given: set[int]) -> None:
         """A set with some of its rows given."""
         base = rows[0][0].deployment
-        learned = learn(base, observations([rows[index] for index in given]))
+        learned = learn(observations([rows[index] for index in given]))
         system = with_factors(base, learned.factors)
         first = rows[min(given)][0]
         parts = narrowed(base, workload(first), learned, int(first.bench.budget))

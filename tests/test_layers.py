@@ -13,10 +13,8 @@ DOCS = ROOT.parent / "docs" / "architecture.md"
 MOST_BESIDE = 8  # modules beside the folders
 ROOMS = {  # heavy libraries and the only files that may import them
     "sympy": {"derivation/symbolic.py", "derivation/notation.py"},
-    "scipy": {"scoring/fitting.py"},
-    "numpy": {
-        "scoring/features.py", "scoring/sample.py", "scoring/fitting.py", "scoring/calibrate.py", "grids/points.py",
-    },
+    "scipy": {"answer/learning.py"},
+    "numpy": {"scoring/features.py", "answer/learning.py", "grids/points.py"},
     "matplotlib": {"plots/paper.py", "plots/region.py", "plots/states.py"},
     "yaml": {"engines/files.py", "manifests/nodes.py"},
     "pydantic": {"catalog/schema.py"},

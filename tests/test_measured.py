@@ -27,11 +27,10 @@ TRUE = Factors(kernels=1.2, prompts=1.15, host=1.3, request=1.5)
 
 def numbers_of(texts, truth=TRUE):
     """What a system that differs from the profile by true factors would have measured."""
-    system, out = with_factors(CASE.deployment, truth), []
-    for text in texts:
-        number = parse_number(text)
-        out.append(number._replace(value=observation(number, CASE.workload, None).predict(system)))
-    return Numbers(out)
+    listed = [parse_number(text) for text in texts]
+    return Numbers(
+        each._replace(value=observation(each, CASE.deployment, CASE.workload, None).predict(truth)) for each in listed
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,12 +95,12 @@ def test_true_factors_are_found_where_the_numbers_tell_them_apart():
     assert all(each.explained for each in told.numbers)
 
 
-@given(st.floats(0.8, 1.3), st.integers(1, 128))
+@given(st.floats(0.9, 1.3), st.integers(1, 128))  # much faster than measured kernels no memory is
 @settings(max_examples=25)
 def test_a_number_moves_its_own_prediction_towards_it_and_no_further(factor, batch):
     number = parse_number(f"step=1ms at batch {batch}")
-    one = observation(number, CASE.workload, None)
-    before = one.predict(CASE.deployment)
+    one = observation(number, CASE.deployment, CASE.workload, None)
+    before = one.predict(Factors())
     number = number._replace(value=before * factor)
     (told,) = teach(CASE.deployment, CASE.workload, Numbers([number]), None).numbers
     low, high = sorted((before, number.value))
@@ -121,17 +120,14 @@ def test_more_numbers_never_make_an_answer_less_sure():
 
 def test_learning_is_least_squares_in_logarithms():
     """One factor, one number: the closed form of the posterior, where nothing is far off."""
-    deployment = CASE.deployment
-    base = StepTimer(deployment).gpu(0, 0, 1, 1)
-    tiny = Observation(base * 1.02, lambda system: base * system.engine.overheads.kernels, 0.05)
-    found = learn(deployment, [tiny])
+    found = learn([Observation(1.02, lambda factors: factors.kernels, 0.05)])
     weight = PRIOR.kernels**2 / (PRIOR.kernels**2 + 0.05**2)
     assert math.log(found.factors.kernels) == pytest.approx(weight * math.log(1.02), rel=0.05)
     assert found.covariance[0][0] == pytest.approx(1 / (1 / PRIOR.kernels**2 + 1 / 0.05**2), rel=0.1)
     assert found.covariance[1][1] == pytest.approx(PRIOR.prompts**2, rel=1e-6)
 
 
-@pytest.mark.parametrize("factors", [Factors(kernels=1.5), Factors(prompts=1.5), Factors(0.7, 0.7, 0.7, 0.7)])
+@pytest.mark.parametrize("factors", [Factors(kernels=1.5), Factors(prompts=1.5), Factors(0.7, 0.7, 0.7, 0.7, 0.7)])
 def test_no_factor_lifts_the_floor_above_the_prediction(factors):
     timer = StepTimer(with_factors(CASE.deployment, factors))
     plain = StepTimer(CASE.deployment)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chunkcalc.records import Deployment
+from chunkcalc.records import Deployment, Overheads
+from chunkcalc.time.step import StepTimer
 
 
 class Factors(NamedTuple):
@@ -21,29 +22,36 @@ class Factors(NamedTuple):
     prompts : of arithmetic: what a step full of prompt tokens is made of
     host : of the host's launching
     request : of a request outside its steps
+    sequence : of sampling and bookkeeping per decode of a step
     """
 
     kernels: float = 1.0
     prompts: float = 1.0
     host: float = 1.0
     request: float = 1.0
+    sequence: float = 1.0
 
 
 # Standard deviations of their logarithms, for systems of which nothing was measured: see benchmarks/measured.py.
-PRIOR = Factors(kernels=0.15, prompts=0.25, host=0.4, request=0.7)
-LEAST, MOST = 1 / 4, 4.0  # a factor beyond is no property of a system, but another system
+PRIOR = Factors(kernels=0.15, prompts=0.25, host=0.4, request=0.7, sequence=0.5)
+# The same on hardware whose kernels nobody measured: a processor's peaks say little of what it reaches.
+WIDE = Factors(kernels=0.8, prompts=0.8, host=0.8, request=1.0, sequence=2.0)
+FAR = 3.0  # standard deviations from which on a number counts less (soft L1): another cause is likelier then
+ROUNDS, CLOSE = 8, 1e-3  # of linearising; standard deviations by which the factors still move
+NUDGE = 0.02  # of a factor's logarithm, for slopes
+MOST = 6.0  # standard deviations that a factor moves at most
 
 
 class Observation(NamedTuple):
     """A measured number.
 
     value : measured, in the unit of what predicts it
-    predict : the same quantity of a deployment
+    predict : the same quantity, by the factors of the system
     spread : standard deviation of the logarithm of what is left between the two once the factors are right [1]
     """
 
     value: float
-    predict: Callable[[Deployment], float]
+    predict: Callable[[Factors], float]
     spread: float
 
 
@@ -66,41 +74,77 @@ def with_factors(deployment: Deployment, factors: Factors) -> Deployment:
     deployment : as the profile has it
     factors : of its times
     """
-    each = deployment.engine.overheads
-    changed = each.with_host(factors.host)._replace(
-        kernels=each.kernels * factors.kernels, prompts=each.prompts * factors.prompts,
-        request=each.request * factors.request, prompt_token=each.prompt_token * factors.request,
-        latent_request=each.latent_request * factors.request,
-    )  # fmt: skip
+    changed = scaled(deployment.engine.overheads, factors)
     return replace(deployment, engine=replace(deployment.engine, overheads=changed))
 
 
-def _robust(off: float) -> float:
-    """A residual that counts in full while it is small, and by its square root once it is far off (soft L1)."""
-    return math.copysign(math.sqrt(2 * (math.sqrt(1 + off * off) - 1)), off)
-
-
-def learn(deployment: Deployment, observations: Sequence[Observation], prior: Factors = PRIOR) -> Learned:
-    """The most likely factors of a system.
+def scaled(each: Overheads, factors: Factors) -> Overheads:
+    """The overheads of an engine on a system that differs from the shipped profile by factors.
 
     Parameters
     ----------
-    deployment : as the profile has it
+    each : as the profile has them
+    factors : of its times
+    """
+    return each.with_host(factors.host)._replace(
+        kernels=each.kernels * factors.kernels, prompts=each.prompts * factors.prompts,
+        request=each.request * factors.request, prompt_token=each.prompt_token * factors.request,
+        latent_request=each.latent_request * factors.request, sequence=each.sequence * factors.sequence,
+    )  # fmt: skip
+
+
+def prior_for(timer: StepTimer) -> Factors:
+    """How unsure the factors of a deployment's system are before anything was measured on it.
+
+    Parameters
+    ----------
+    timer : of the deployment
+    """
+    return WIDE if timer.uncalibrated else PRIOR
+
+
+def learn(observations: Sequence[Observation], prior: Factors = PRIOR) -> Learned:
+    """The most likely factors of a system.
+
+    Predictions are taken as linear in the logarithms about the factors of the last round: few of them are computed.
+
+    Parameters
+    ----------
     observations : what was measured on it
     prior : standard deviations of the logarithms of the factors [1]
     """
     import numpy as np  # noqa: PLC0415 - answers without measured numbers need neither
     from scipy.optimize import least_squares  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    width = np.array(prior)
+    width, x = np.array(prior), np.zeros(len(prior))
+    measured = np.array([math.log(each.value) for each in observations])
+    spread = np.array([each.spread for each in observations])
 
-    def residuals(x: Any) -> Any:
-        system = with_factors(deployment, Factors(*map(math.exp, x * width)))
-        off = [_robust(math.log(each.predict(system) / each.value) / each.spread) for each in observations]
-        return np.array([*off, *x])
+    def off(moved: Any, x: Any, here: Any, slopes: Any) -> Any:
+        far = (here + slopes @ ((moved - x) * width) - measured) / spread
+        return np.concatenate([np.sign(far) * FAR * np.sqrt(2 * (np.sqrt(1 + (far / FAR) ** 2) - 1)), moved])
 
-    limit = np.log(MOST) / width
-    found = least_squares(residuals, np.zeros(len(width)), bounds=(-limit, limit), diff_step=0.02, xtol=1e-4, ftol=1e-4)
+    for _ in range(ROUNDS):
+        here, slopes = logarithms(observations, Factors(*map(math.exp, x * width)))
+        about = (x, np.array(here), np.array(slopes).reshape(len(here), len(prior)))
+        found = least_squares(off, x, bounds=(-MOST, MOST), args=about)
+        step, x = np.abs(found.x - x).max(), found.x
+        if step < CLOSE:
+            break
     covariance = np.linalg.inv(found.jac.T @ found.jac) * np.outer(width, width)
-    factors = Factors(*(float(each) for each in np.exp(found.x * width)))
+    factors = Factors(*(float(each) for each in np.exp(x * width)))
     return Learned(factors, tuple(tuple(float(each) for each in row) for row in covariance))
+
+
+def logarithms(observations: Sequence[Observation], at: Factors) -> tuple[list[float], list[list[float]]]:
+    """Logarithms of what is predicted, and their slopes over the logarithms of the factors.
+
+    Parameters
+    ----------
+    observations : whose predictions are wanted
+    at : factors
+    """
+    here = [math.log(each.predict(at)) for each in observations]
+    moved = [at._replace(**{name: getattr(at, name) * math.exp(NUDGE)}) for name in Factors._fields]
+    ahead = [[math.log(each.predict(factors)) for each in observations] for factors in moved]
+    return here, [[(row[place] - base) / NUDGE for row in ahead] for place, base in enumerate(here)]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from chunkcalc import units
-from chunkcalc.answer.learning import Observation
+from chunkcalc.answer.learning import Factors, Observation, with_factors
 from chunkcalc.engines.capacity import capacity, largest_step, pool_bytes
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.tables import table
@@ -173,12 +173,13 @@ def _conditions(text: str, known: dict[str, int], where: str) -> dict[str, int]:
     return out
 
 
-def observation(number: Number, workload: Workload, budget: int | None) -> Observation:
+def observation(number: Number, deployment: Deployment, workload: Workload, budget: int | None) -> Observation:
     """What a number is a measure of.
 
     Parameters
     ----------
     number : measured
+    deployment : as the profile has it
     workload : of the question, for the conditions that it leaves out
     budget : tokens of a step of a rank, of the question; None for the engine's default [token]
     """
@@ -197,12 +198,13 @@ def observation(number: Number, workload: Workload, budget: int | None) -> Obser
         )
     quantity = _with_users if users else _AT_BATCH[number.name]
 
-    def predict(deployment: Deployment) -> float:
-        given = number.given("budget", budget) or default_budget(deployment)
-        ranks = deployment.parallelism.dp * deployment.parallelism.pp
-        decodes = own.batch / ranks * (1 + own.draft_tokens) if deployment.engine.budget_counts_decodes else 0
-        chunk = number.given("chunk") or max(1, int(given - decodes))
-        return quantity(number, deployment, own, chunk)
+    given = number.given("budget", budget) or default_budget(deployment)
+    ranks = deployment.parallelism.dp * deployment.parallelism.pp
+    decodes = own.batch / ranks * (1 + own.draft_tokens) if deployment.engine.budget_counts_decodes else 0
+    chunk = number.given("chunk") or max(1, int(given - decodes))
+
+    def predict(factors: Factors) -> float:
+        return quantity(number, with_factors(deployment, factors), own, chunk)
 
     return Observation(number.value, predict, SPREADS[number.name])
 

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chunkcalc.answer.learning import PRIOR, Factors, Learned, Observation, learn, with_factors
+from chunkcalc.answer.learning import (
+    FAR,
+    PRIOR,
+    Factors,
+    Learned,
+    Observation,
+    learn,
+    logarithms,
+    prior_for,
+    with_factors,
+)
 from chunkcalc.answer.measured import WHERE, Number, default_budget, kv_shift, observation
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -18,10 +28,8 @@ from chunkcalc.time.step import timer_for
 from chunkcalc.units import format_bytes, format_count, format_duration
 
 SLIP = 4.0  # times what is predicted, from which on a number is a slip of the pen or of another system
-FAR = 3.0  # standard deviations beyond which no factor explains a number
-NUDGE = 0.02  # of a factor's logarithm, for derivatives
 # What is left of the logarithms once the factors are right, and what the other errors of a prediction are: as SPREADS.
-LEFT = Band(tpot=0.05, ttft=0.12, gap=0.12)
+LEFT = Band(tpot=0.06, ttft=0.13, gap=0.13)
 RATES = ("prefill", "output")
 
 
@@ -88,13 +96,16 @@ def teach(deployment: Deployment, workload: Workload, numbers: Sequence[Number],
     ------
     ChunkcalcError : a number that is far from anything that is predicted
     """
-    timed = [(each, observation(each, workload, budget)) for each in numbers if each.name != "kv"]
-    before = [one.predict(deployment) for _, one in timed]
+    timed = [(each, observation(each, deployment, workload, budget)) for each in numbers if each.name != "kv"]
+    before = [one.predict(Factors()) for _, one in timed]
     for (number, one), predicted in zip(timed, before, strict=True):
         _check(number, one.value, predicted)
-    learned = learn(deployment, [one for _, one in timed])
-    system = with_factors(deployment, learned.factors)
-    told = [_told(number, one, first, one.predict(system)) for (number, one), first in zip(timed, before, strict=True)]
+    prior = prior_for(timer_for(deployment))
+    learned = learn([one for _, one in timed], prior)
+    told = [
+        _told(number, one, first, one.predict(learned.factors))
+        for (number, one), first in zip(timed, before, strict=True)
+    ]
     shift = 0.0
     for number in numbers:
         if number.name == "kv":
@@ -102,7 +113,7 @@ def teach(deployment: Deployment, workload: Workload, numbers: Sequence[Number],
             _check(number, number.value, predicted)
             told.append(Told(number, predicted, number.value, explained=True))
     return Taught(
-        of=deployment, factors=learned.factors, narrowed=narrowed(deployment, workload, learned, budget),
+        of=deployment, factors=learned.factors, narrowed=narrowed(deployment, workload, learned, budget, prior),
         kv_shift=shift, numbers=tuple(told),
     )  # fmt: skip
 
@@ -130,28 +141,29 @@ def shown(number: Number, value: float) -> str:
     return format_duration(value)
 
 
-def narrowed(deployment: Deployment, workload: Workload, learned: Learned, budget: int | None) -> Band:
+def narrowed(
+    deployment: Deployment, workload: Workload, learned: Learned, budget: int | None, wide: Factors = PRIOR
+) -> Band:
     """Half-widths of the errors after the numbers over those before, by what the quantities depend on.
 
     Parameters
     ----------
     deployment, workload, budget : as of `teach`
     learned : from the numbers
+    wide : standard deviations of the logarithms of the factors before [1]
     """
     tokens = budget or default_budget(deployment)
 
-    def logs(factors: Factors) -> list[float]:
-        return [math.log(each) for each in _quantities(with_factors(deployment, factors), workload, tokens)]
+    def quantity(place: int) -> Observation:
+        def predict(factors: Factors) -> float:
+            return _quantities(with_factors(deployment, factors), workload, tokens)[place]
 
-    here = learned.factors
-    base, slopes = logs(here), []
-    for index in range(len(here)):
-        moved = Factors(*(each * (math.exp(NUDGE) if at == index else 1.0) for at, each in enumerate(here)))
-        slopes.append([(a - b) / NUDGE for a, b in zip(logs(moved), base, strict=True)])
+        return Observation(1.0, predict, 1.0)
+
+    _, slopes = logarithms([quantity(place) for place in range(len(LEFT))], learned.factors)
     parts = []
-    for quantity, left in enumerate(LEFT):
-        slope = [each[quantity] for each in slopes]
-        prior = sum((g * width) ** 2 for g, width in zip(slope, PRIOR, strict=True))
+    for slope, left in zip(slopes, LEFT, strict=True):
+        prior = sum((g * width) ** 2 for g, width in zip(slope, wide, strict=True))
         after = sum(g * h * learned.covariance[i][j] for i, g in enumerate(slope) for j, h in enumerate(slope))
         parts.append(min(1.0, math.sqrt((max(0.0, after) + left**2) / (prior + left**2))))
     return Band(*parts)

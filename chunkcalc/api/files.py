@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Literal
 
 from chunkcalc.answer import replay as replaying
 from chunkcalc.answer.question import Question
@@ -16,10 +17,8 @@ from chunkcalc.api.values import FAR, Bandwidth, Count, Duration, Share, pythoni
 from chunkcalc.api.values import link as read_link
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.check import FailOn, Unknown
-from chunkcalc.measurements.run import Run
 from chunkcalc.progress import Progress, silent
 from chunkcalc.records import EngineName, Hardware
-from chunkcalc.scoring.usable import LeftOut
 from chunkcalc.traffic.arrivals import Request
 
 PathLike = str | os.PathLike[str]
@@ -175,16 +174,18 @@ def calibrate(
     *files: PathLike, gpu: str, engine: EngineName | None = None, model: str | None = None, tp: int | None = None,
     attention_dp: int | None = None, ep: int | None = None, weights: str | None = None, kv: str | None = None,
     engine_version: str | None = None, budget: Count | None = None, unit: Unit | None = None,
-    progress: Progress = silent,
+    mapped: Mapping[str, str] = MappingProxyType({}), progress: Progress = silent,
 ) -> Calibration:  # fmt: skip
-    """Fit a GPU's profile to your own benchmark; `profile()` of the result is its TOML.
+    """Fit a GPU's profile to your own measurements; `profile()` of the result is its TOML.
 
     Parameters
     ----------
-    files : results of vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, or CSV tables
-    gpu : the shipped GPU that the profile extends
+    files : results of vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, CSV tables, or the steps that an
+        engine logs itself, with its start-up log
+    gpu : what the profile extends: a shipped GPU, or a profile of your own
     engine, model, tp, attention_dp, ep, weights, kv, engine_version, budget : what the files leave out
     unit : of the latencies; None as named
+    mapped : columns of a table by the names that are known, such as {"ttft_ms": "first token"}
     progress : told how far the fit is
 
     Raises
@@ -192,48 +193,31 @@ def calibrate(
     ChunkcalcError : a file that cannot be read, no row that can be used
     """
     from chunkcalc.catalog.lookup import load_hardware  # noqa: PLC0415
-    from chunkcalc.catalog.profiles import data_folder  # noqa: PLC0415
     from chunkcalc.scoring.calibrate import calibrate as fit  # noqa: PLC0415
+    from chunkcalc.scoring.calibrate import step_groups  # noqa: PLC0415
+    from chunkcalc.scoring.gathered import gather  # noqa: PLC0415
+    from chunkcalc.scoring.single import step_timers  # noqa: PLC0415
     from chunkcalc.scoring.usable import check as usable_runs  # noqa: PLC0415
     from chunkcalc.scoring.usable import one_kind, usable  # noqa: PLC0415
 
     base: Hardware = load_hardware(gpu).record
-    if gpu.endswith(".toml") or not (data_folder("hardware_profiles") / f"{base.id}.toml").is_file():
-        raise ChunkcalcError(f"'{gpu}' is not a shipped GPU", "--gpu", "a calibrated profile extends one: give its id")
     said = {
         "gpu": gpu, "engine": engine, "model": model, "tp": tp, "dp": attention_dp, "ep": ep, "weights": weights,
         "kv": kv, "engine_version": engine_version, "budget": None if budget is None else value("budget", budget),
     }  # fmt: skip
     paths = [Path(file) for file in files]
-    runs, skipped, assumed = _runs(paths, {name: each for name, each in said.items() if each is not None}, unit)
-    one_kind(runs, base, engine)
-    rows, others = usable(runs, base)
-    left_out = [*skipped, *others]
-    if not rows:
+    found = gather(paths, {name: each for name, each in said.items() if each is not None}, unit, mapped)
+    one_kind([*found.runs, *found.steps], base, engine)
+    rows, others = usable(found.runs, gpu)
+    groups = step_groups(found.steps, step_timers(gpu))
+    left_out = [*found.left_out, *others]
+    if not rows and not groups:
         reason = f" ({left_out[0].reason})" if left_out else ""
         raise ChunkcalcError(f"no row can be used{reason}", "rows", "give runs with a fixed number of users")
     usable_runs(rows, base)
-    found = fit(rows, base, progress)
-    return become(Calibration, found, left_out=left_out, files=paths, path="calibrated.toml", assumed=assumed)
-
-
-def _runs(
-    files: Sequence[Path], said: Mapping[str, Any], unit: Unit | None
-) -> tuple[list[Run], list[LeftOut], list[str]]:
-    """The runs of all files, the rows that are none, and what was read into them."""
-    from chunkcalc.measurements import read  # noqa: PLC0415
-
-    runs: list[Run] = []
-    skipped: list[LeftOut] = []
-    notes: list[str] = []
-    for file in dict.fromkeys(files):
-        found = read(file, said, unit)
-        if not found.runs and (found.steps or found.traces):
-            problem = f"holds {'steps' if found.steps else 'requests one by one'}, not runs"
-            raise ChunkcalcError(problem, str(file), "give results with mean TTFT and TPOT")
-        runs += found.runs
-        skipped += [LeftOut(str(file), each.row, each.reason) for each in found.skipped]
-        notes += found.assumed
-    if not runs:
-        raise ChunkcalcError(f"no row can be read ({skipped[0].reason if skipped else 'none'})", "rows", "see --help")
-    return runs, skipped, list(dict.fromkeys(notes))
+    calibrated = fit(rows, groups, base, progress)
+    path = gpu if gpu.endswith(".toml") else ""
+    return become(
+        Calibration, calibrated, left_out=left_out, files=paths, path="calibrated.toml", assumed=found.assumed,
+        extends=Path(path).name if path else base.id,
+    )  # fmt: skip

@@ -150,14 +150,15 @@ class Scored(Shown, Score):
 
 
 class Calibration(Shown, Calibrated):
-    """A profile fitted by `calibrate`: `choice` is empty where the shipped constants predict as well."""
+    """A profile fitted by `calibrate`; not `calibrated` where the shipped one predicts as well."""
 
-    __slots__ = ("assumed", "files", "left_out", "path")
+    __slots__ = ("assumed", "extends", "files", "left_out", "path")
     left_out: Sequence[LeftOut]
     files: Sequence[Any]
     path: str
     assumed: Sequence[str]  # what was read into the files
-    told = ("engine", "choice", "configurations")
+    extends: str  # the profile below it
+    told = ("engine", "calibrated", "configurations")
     __repr__ = Shown.__repr__
 
     def _document(self) -> Mapping[str, Any]:
@@ -176,7 +177,7 @@ class Calibration(Shown, Calibrated):
 
         from chunkcalc.report import calibration  # noqa: PLC0415
 
-        return calibration.profile(self, self.files, datetime.now(UTC).date().isoformat())
+        return calibration.profile(self, self.extends, self.files, datetime.now(UTC).date().isoformat())
 
 
 class Checked(Shown, Report):

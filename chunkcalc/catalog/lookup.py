@@ -128,10 +128,18 @@ def names(record: Model | Hardware) -> set[str]:
 
 
 def _with_base(data: dict[str, Any], where: str) -> dict[str, Any]:
-    """A user's profile, joined with the shipped one that it extends."""
+    """A user's profile, joined with the shipped one that it extends, or with another one beside it."""
     base = data.pop("extends", None)
     if base is None:
         return data
+    if isinstance(base, str) and base.endswith(".toml"):
+        beside = Path(where).parent / base
+        if "/" in base or "\\" in base or beside == Path(where):
+            raise ChunkcalcError(f"'{base:.60}' is no other file beside it", f"{where}: extends", "name the file alone")
+        under = read_toml(beside, f"{where}: extends")
+        if str(under.get("extends", "")).endswith(".toml"):
+            raise ChunkcalcError(f"'{base:.60}' extends a file itself", f"{where}: extends", "extend that file")
+        return extended(data, _with_base(under, str(beside)))
     if not isinstance(base, str) or base not in {path.stem for path in _files("hardware_profiles")}:
         raise ChunkcalcError(f"unknown profile {base!r:.60}", f"{where}: extends", "give the id of a shipped GPU")
     return extended(data, read_toml(data_folder("hardware_profiles") / f"{base}.toml"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what the other commands need none of
 
 def calibrate(
     files: list[Path] = typer.Argument(
-        ..., help="Results of vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, or CSV tables."
+        ..., help="Results of vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, CSV tables, engine logs."
     ),
     gpu: str = options.GPU,
     engine: EngineName = typer.Option(
@@ -41,13 +41,18 @@ def calibrate(
         None, help="Tokens per step (SGLang: the chunk). Default: the engine's.", rich_help_panel=DEPLOYMENT
     ),
     unit: str = options.LATENCY_UNIT,
+    columns: str = typer.Option(
+        None, "--map", metavar="NAME=COLUMN,...", rich_help_panel=DEPLOYMENT,
+        help="Columns of a table by the names that are known, such as ttft_ms=first_token.",
+    ),
     out: Path = typer.Option(..., "--out", "-o", help="The profile to write, a .toml file.", rich_help_panel=OUTPUT),
     force: bool = typer.Option(False, "--force", help="Overwrite it.", rich_help_panel=OUTPUT),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.calibration/1 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:  # fmt: skip
-    """Fit a GPU's profile to your own benchmark; then give it as --gpu FILE. Two runs are enough to begin.
+    """Fit a GPU's profile to your own runs and step logs; then give it as --gpu FILE. One run is enough to begin.
 
-    Exit code 1 and no file where the shipped constants predict your rows as well.
+    vLLM logs its steps with --enable-logging-iteration-details, TensorRT-LLM with print_iter_log; give its start-up log
+    as well. Exit code 1 and no file where the shipped profile predicts your rows as well.
 
     Example: chunkcalc calibrate bench/*.json --gpu h100-sxm --engine vllm -o my-h100.toml
     """
@@ -61,17 +66,25 @@ def calibrate(
             *files, gpu=gpu, engine=engine, model=model, tp=tp,
             attention_dp=attention_dp, ep=ep, weights=weights, kv=kv, engine_version=engine_version,
             budget=None if budget is None else units.parse_count(budget, "--budget"), unit=unit,  # type: ignore[arg-type]
-            progress=told,
+            mapped=_mapped(columns), progress=told,
         )  # fmt: skip
     for sentence in found.assumed:
         print(f"note: {sentence}", file=sys.stderr)
-    if found.choice:
+    if found.calibrated:
         write_whole(out, found.profile(), "--out")
     if as_json:
         show_json(report.json(found, found.left_out, files, str(out)))
     else:
         print(report.text(found, found.left_out, str(out)))
-    raise typer.Exit(HOLDS if found.choice else FAILS)
+    raise typer.Exit(HOLDS if found.calibrated else FAILS)
+
+
+def _mapped(columns: str | None) -> dict[str, str]:
+    pairs = [each.partition("=") for each in (columns or "").split(",") if each.strip()]
+    wrong = next((name for name, _, column in pairs if not name.strip() or not column.strip()), None)
+    if wrong is not None:
+        raise ChunkcalcError(f"'{wrong:.40}' names no column", "--map", "write for example ttft_ms=first_token")
+    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def _check_target(out: Path, files: list[Path], *, force: bool) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements.documents import split
 from chunkcalc.measurements.facts import given
 from chunkcalc.measurements.harnesses import read_documents
+from chunkcalc.measurements.logs import is_log, read_log
 from chunkcalc.measurements.run import MeasuredTrace, Measurements, Run, Skipped, StepRow, Timed
 from chunkcalc.measurements.serving import PER_SECOND, Unit
 from chunkcalc.measurements.tables import read_table
@@ -21,16 +23,20 @@ __all__ = ["MeasuredTrace", "Measurements", "Run", "Skipped", "StepRow", "Timed"
 MAX_BYTES = 64 * 2**20
 
 
-def read(path: Path, defaults: Mapping[str, object] | None = None, unit: Unit | None = None) -> Measurements:
+def read(
+    path: Path, defaults: Mapping[str, object] | None = None, unit: Unit | None = None,
+    mapped: Mapping[str, str] = MappingProxyType({}),
+) -> Measurements:  # fmt: skip
     """What a measurement file holds; its format is told by its content.
 
     Parameters
     ----------
     path : a CSV table of runs, steps or requests, or what `vllm bench serve`, `sglang.bench_serving`,
-        GuideLLM, AIPerf or GenAI-Perf wrote
+        GuideLLM, AIPerf or GenAI-Perf wrote, or a log of an engine
     defaults : facts by name (`facts.OPTIONS`) that the file does not say. They fill the blanks of a table;
         of a harness, which knows what a server calls itself, they also overrule the file
     unit : of latencies whose column says milliseconds; None: what the column says, if the magnitude bears it out
+    mapped : columns of a table by the names that are known
 
     Returns
     -------
@@ -54,12 +60,13 @@ def read(path: Path, defaults: Mapping[str, object] | None = None, unit: Unit | 
         content = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ChunkcalcError("is not UTF-8 text", where, "save it as UTF-8") from None
-    return parse(content, where, defaults, unit)
+    return parse(content, where, defaults, unit, mapped)
 
 
 def parse(
-    content: str, path: str, defaults: Mapping[str, object] | None = None, unit: Unit | None = None
-) -> Measurements:
+    content: str, path: str, defaults: Mapping[str, object] | None = None, unit: Unit | None = None,
+    mapped: Mapping[str, str] = MappingProxyType({}),
+) -> Measurements:  # fmt: skip
     """What the text of a measurement file holds.
 
     Raises
@@ -72,6 +79,8 @@ def parse(
     start = content.lstrip()[:1]
     if not start:
         raise ChunkcalcError("is empty", path, "give a table, or the result of a benchmark")
+    if is_log(content):
+        return read_log(content, path, stated)
     if start in "{[":
         return read_documents(split(content, path), path, stated, unit)
-    return read_table(content, path, stated, unit)
+    return read_table(content, path, stated, unit, mapped)

@@ -25,8 +25,10 @@ COUNTS: Mapping[str, int] = {
     "tp": MOST_GPUS, "dp": MOST_GPUS, "ep": MOST_GPUS, "pp": MOST_GPUS, "budget": MOST_TOKENS,
     "max_num_seqs": MOST_REQUESTS, "concurrency": MOST_REQUESTS, "requests": MOST_REQUESTS,
     "p_num": MOST_GPUS, "p_tp": MOST_GPUS, "d_num": MOST_GPUS, "d_tp": MOST_GPUS,
+    "kv_tokens": MOST_TOKENS,
 }  # fmt: skip
 OPTIONS = (*REQUIRED, "engine_version", "weights", "kv", "tp", "dp", "ep", "pp", "budget", "max_num_seqs", "spec",
+           "kv_tokens",
            "prefix_cache", "source", "date")  # fmt: skip
 DEGREES = ("tp", "dp", "ep", "pp")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import KvFormat
@@ -128,6 +130,8 @@ class StepRow:
     engine, engine_version : what ran it; None for kernels alone
     dtype, kv : format of the weights and of the KV cache
     c, p, b, s : prompt tokens, tokens before them, decodes, mean context of a decode [token], [1]
+    prompts : that share the c tokens [1]
+    used : share of the KV cache that is in use after it, where its tokens are not known [1]
     time : of the step [s]
     gemm, attention, elementwise, allreduce, head : its parts [s]
     regime, attention_source : the file's own labels
@@ -146,6 +150,8 @@ class StepRow:
     p: int
     b: int
     s: float
+    prompts: int = 1
+    used: float | None = None
     time: float
     gemm: float | None = None
     attention: float | None = None
@@ -209,6 +215,7 @@ class Measurements(NamedTuple):
     runs, steps, traces : what was measured; a file holds one sort of the three
     skipped : rows that could not be read
     assumed : what no row and no option says and was taken for granted, for people
+    launch : what a log says of its server: budget, degrees, version, tokens of the KV cache
     """
 
     kind: Kind
@@ -217,3 +224,4 @@ class Measurements(NamedTuple):
     traces: tuple[MeasuredTrace, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     assumed: tuple[str, ...] = ()
+    launch: Mapping[str, Any] = MappingProxyType({})

@@ -19,6 +19,18 @@ LATENCIES = (
     "ttft_ms", "tpot_ms", "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms",
     "itl_mean_ms", "itl_p50_ms", "itl_p95_ms", "itl_p99_ms",
 )  # fmt: skip
+# The same columns as harnesses and people call them, in lower case.
+RUN_ALIASES: Mapping[str, str] = {
+    "isl": "prompt_tokens", "input_len": "prompt_tokens", "input_tokens": "prompt_tokens",
+    "random_input_len": "prompt_tokens", "osl": "output_tokens", "output_len": "output_tokens",
+    "random_output_len": "output_tokens", "mean_ttft_ms": "ttft_ms", "mean_tpot_ms": "tpot_ms",
+    "median_ttft_ms": "ttft_p50_ms", "median_tpot_ms": "tpot_p50_ms", "p95_ttft_ms": "ttft_p95_ms",
+    "p99_ttft_ms": "ttft_p99_ms", "p99_tpot_ms": "tpot_p99_ms", "mean_itl_ms": "itl_mean_ms",
+    "median_itl_ms": "itl_p50_ms", "p95_itl_ms": "itl_p95_ms", "p99_itl_ms": "itl_p99_ms",
+    "max_concurrency": "concurrency", "users": "concurrency", "conc": "concurrency", "num_prompts": "requests",
+    "request_rate": "rate_rps", "tensor_parallel_size": "tp", "hardware": "gpu", "model_id": "model",
+    "framework": "engine", "backend": "engine", "quantization": "weights", "precision": "weights",
+}  # fmt: skip
 APART = ("p_num", "p_tp", "d_num", "d_tp")  # units of prefill and decode apart
 # Percentiles of one quantity, in rising order.
 RISING = (("ttft_p50", "ttft_p95", "ttft_p99"), ("tpot_p50", "tpot_p99"), ("itl_p50", "itl_p95", "itl_p99"))
@@ -46,6 +58,7 @@ def run_of(row: int, path: str, values: Mapping[str, object], per_second: float)
     UnreadableError : a value is missing, impossible or contradicts another one of its row
     """
     facts: dict[str, Any] = parsed({**values, "reference": values.get("source_url_or_repo")})
+    del facts["kv_tokens"]  # of logs
     for name in REQUIRED:
         if not facts[name]:
             raise UnreadableError(f"{name} is blank")

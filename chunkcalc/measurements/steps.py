@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from chunkcalc.measurements.cells import UnreadableError, engine_name, kv_format, latency, text, weight_format
 from chunkcalc.measurements.facts import MOST_GPUS, MOST_TOKENS
@@ -48,6 +49,9 @@ def _step(row: int, path: str, values: Mapping[str, object], per_second: float) 
     c, p, b, s = (whole(values.get(name), name, least=0) for name in "cpbs")
     if c == b == 0:
         raise UnreadableError("a step without prompt tokens and without decodes")
+    parts: dict[str, Any] = {
+        part: latency(values.get(column), column, per_second, zero=True) for part, column in PARTS.items()
+    }
     return StepRow(
         row=row,
         path=path,
@@ -65,5 +69,5 @@ def _step(row: int, path: str, values: Mapping[str, object], per_second: float) 
         time=time,
         regime=text(values.get("regime")),
         attention_source=text(values.get("attn_source")),
-        **{part: latency(values.get(column), column, per_second, zero=True) for part, column in PARTS.items()},
+        **parts,
     )

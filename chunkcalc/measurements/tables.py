@@ -13,7 +13,16 @@ from chunkcalc.measurements.cells import blank, text
 from chunkcalc.measurements.facts import OPTIONS, REQUIRED, assumed, option
 from chunkcalc.measurements.magnitude import check_columns, check_steps, sound
 from chunkcalc.measurements.run import Kind, Measurements, Skipped
-from chunkcalc.measurements.serving import LATENCIES, LENGTHS, LOADS, PER_SECOND, RUN_COLUMNS, Unit, runs_of
+from chunkcalc.measurements.serving import (
+    LATENCIES,
+    LENGTHS,
+    LOADS,
+    PER_SECOND,
+    RUN_ALIASES,
+    RUN_COLUMNS,
+    Unit,
+    runs_of,
+)
 from chunkcalc.measurements.steps import STEP_ALIASES, STEP_COLUMNS, steps_of
 from chunkcalc.measurements.traces import TRACE_COLUMNS, traces_of
 
@@ -36,7 +45,9 @@ class Table(NamedTuple):
     skipped: list[Skipped]
 
 
-def read_table(content: str, path: str, given: Mapping[str, object], unit: Unit | None) -> Measurements:
+def read_table(
+    content: str, path: str, given: Mapping[str, object], unit: Unit | None, mapped: Mapping[str, str] | None = None
+) -> Measurements:
     """What a CSV table holds.
 
     Parameters
@@ -45,12 +56,13 @@ def read_table(content: str, path: str, given: Mapping[str, object], unit: Unit 
     path : of the file
     given : facts from options, for cells that are blank and columns that are missing
     unit : of the columns that end in _ms; None: what their name says, if their magnitude bears it out
+    mapped : columns by the names that are known
 
     Raises
     ------
     ChunkcalcError : no such table, missing columns, another unit than it says, no row
     """
-    table = _split(content, path)
+    table = _split(content, path, mapped or {})
     kind = _kind(table.header, path)
     _require(kind, set(table.header) | set(given), path)
     if not table.rows and not table.skipped:
@@ -76,7 +88,7 @@ def _records(kind: Kind, rows: Rows, path: str, unit: Unit | None) -> Measuremen
     return Measurements(kind, tuple(runs), skipped=(*skipped, *odd), assumed=assumed([values for _, values in rows]))
 
 
-def _split(content: str, path: str) -> Table:
+def _split(content: str, path: str, mapped: Mapping[str, str]) -> Table:
     try:
         lines = list(islice((line for line in csv.reader(io.StringIO(content, newline="")) if line), MOST_ROWS + 2))
     except csv.Error as error:
@@ -84,8 +96,7 @@ def _split(content: str, path: str) -> Table:
     if len(lines) > MOST_ROWS + 1:
         raise ChunkcalcError(f"has more than {MOST_ROWS:,} rows", path, "give a part of it")
     header = tuple(cell.strip().lower() for cell in lines[0]) if lines else ()
-    if set(header) >= set(STEP_ALIASES):
-        header = tuple(STEP_ALIASES.get(name, name) for name in header)
+    header = _known(header, mapped, path)
     twice = sorted(name for name in {*RUN_COLUMNS, *STEP_COLUMNS, *TRACE_COLUMNS} if header.count(name) > 1)
     if twice:
         raise ChunkcalcError(f"has the column '{twice[0]}' twice", path, "leave one of them")
@@ -97,6 +108,29 @@ def _split(content: str, path: str) -> Table:
         elif not all(blank(cell) for cell in line):
             rows.append((row, dict(zip(header, line, strict=True))))
     return Table(header, rows, skipped)
+
+
+def _known(header: tuple[str, ...], mapped: Mapping[str, str], path: str) -> tuple[str, ...]:
+    """The columns by the names that are known: as the user says, then as harnesses and engines call them."""
+    chosen = {written.strip().lower(): name for name, written in mapped.items()}
+    for written, name in chosen.items():
+        if written not in header:
+            raise ChunkcalcError(f"has no column '{written:.40}'", path, "--map names columns of the file")
+        if name not in (*RUN_COLUMNS, *STEP_COLUMNS, *TRACE_COLUMNS):
+            raise ChunkcalcError(
+                f"'{name:.40}' is no column that is known", "--map", f"such as {', '.join(LATENCIES[:2])}"
+            )
+    header = tuple(chosen.get(name, name if name not in chosen.values() else f"{name} of the file") for name in header)
+    if set(header) >= set(STEP_ALIASES):
+        return tuple(STEP_ALIASES.get(name, name) for name in header)
+    taken, out = set(header), []
+    for name in header:
+        other = RUN_ALIASES.get(name)
+        if other and other not in taken:
+            taken.add(other)
+            name = other  # noqa: PLW2901
+        out.append(name)
+    return tuple(out)
 
 
 def _kind(header: Sequence[str], path: str) -> Kind:

@@ -10,81 +10,70 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chunkcalc.catalog.profiles import SCALED
 from chunkcalc.report.tables import WIDTH, table
-from chunkcalc.scoring.constants import CONSTANTS, key
 
-if TYPE_CHECKING:  # a fit loads numpy and scipy; its report does not
-    from chunkcalc.scoring.calibrate import Calibrated, Errors
-    from chunkcalc.scoring.fitting import Range
+if TYPE_CHECKING:
+    from chunkcalc.scoring.calibrate import Calibrated, Fitted
     from chunkcalc.scoring.usable import LeftOut
 
 SCHEMA = "chunkcalc.calibration/1"
 LABEL = 10
 MOST_REASONS = 6
-STATES = {"yes": "determined", "partly": "partly determined", "no": "not determined"}
-ENOUGH = 3  # values of a load that tell its constants apart
-NAMES = (("TPOT", "tpot"), ("TTFT", "ttft"))
+STATES = {"yes": "determined", "partly": "partly determined", "no": "not determined: as unsure as before"}
+ENOUGH = 3  # values of a load that tell its factors apart
+NAMES = (("TPOT", "tpot"), ("TTFT", "ttft"), ("step", "step"))
+FACTORS = {
+    "kernels": "launches, memory, links", "prompts": "arithmetic", "host": "the host's launching",
+    "request": "a request outside its steps", "sequence": "bookkeeping per decode",
+}  # fmt: skip
 
 
 def text(found: Calibrated, left_out: Sequence[LeftOut], path: str) -> str:
     """The report of `chunkcalc calibrate`."""
     versions = f" {', '.join(found.versions)}" if found.versions else ""
     head = f"{found.base.id} under {found.engine}{versions}"
-    none = f"NOT CALIBRATED: the shipped constants of {head} predict these rows as well as any fit"
-    rows = textwrap.wrap(f"CALIBRATED: {head}" if found.choice else none, WIDTH)
-    rows += ["", _errors(found), "", _constants(found)]
-    rows += ["", *_wrapped("rows", f"{len(found.rows)} used, {found.configurations} different configurations")]
+    none = f"NOT CALIBRATED: the profile of {head} predicts these rows as well as any fit"
+    rows = textwrap.wrap(f"CALIBRATED: {head}" if found.calibrated else none, WIDTH)
+    rows += ["", _errors(found), "", _factors(found)]
+    used = [f"{len(found.rows)} runs"] if found.rows else []
+    used += [f"{found.steps:,} steps"] if found.steps else []
+    rows += ["", *_wrapped("used", f"{' and '.join(used)}, {found.configurations} different configurations")]
     reasons = Counter(each.reason for each in left_out)
     for index, (reason, count) in enumerate(reasons.most_common(MOST_REASONS)):
         rows += _wrapped("left out" if not index else "", f"{count}: {reason}")
     if len(reasons) > MOST_REASONS:
         told = sum(count for _, count in reasons.most_common(MOST_REASONS))
         rows += _wrapped("", f"{len(left_out) - told}: for other reasons")
-    if found.kept:
-        rows += _wrapped("as shipped", f"{', '.join(key(name)[0] for name in found.kept)}: not tried, or no better")
+    for index, hint in enumerate(found.hints):
+        rows += _wrapped("" if index else "not told", hint)
     rows += ["", *_next(found, path)]
     return "\n".join(rows)
 
 
 def _errors(found: Calibrated) -> str:
+    unseen = (found.held_out,) if found.checked else ()
     lines = []
     for name, field in NAMES:
-        values = [getattr(each, field) for each in (found.before, found.held_out, found.after)]
-        shown = values if found.choice else values[:1]
+        values = [getattr(each, field) for each in (found.before, *unseen, found.after)]
+        shown = values if found.calibrated else values[:1]
         if values[0] is not None:
             lines.append((f"{name}, mean error", *(f"{100 * value:.1f}%" for value in shown)))
-    head = ("", "shipped", "calibrated, rows it did not see", "rows it saw") if found.choice else ("", "shipped")
-    return table(head, lines)
+    heads = ("", "as shipped", *(("calibrated, rows it did not see",) if found.checked else ()), "rows it saw")
+    return table(heads if found.calibrated else heads[:2], lines)
 
 
-def _constants(found: Calibrated) -> str:
-    if not found.choice:
-        words = "What these rows alone would tell of the two overheads:"
-        return f"{words}\n{_listed(found, moved=False)}"
-    return _listed(found, moved=True)
-
-
-def _listed(found: Calibrated, *, moved: bool) -> str:
-    rows = [f"{'constant':<23}{'shipped':>9}{'fitted' if moved else '':>9}  80% range"]
-    for name, each in found.constants.items():
-        written, unit = key(name)
-        shipped, fitted, half = (_digits(value / unit) for value in (each.shipped, each.value, each.half))
-        fitted = (fitted if each.moved else "-") if moved else ""
-        rows.append(f"{written:<23}{shipped:>9}{fitted:>9}  ± {half:<8}{_state(each)}")
+def _factors(found: Calibrated) -> str:
+    rows = [f"{'time of':<29}{'x shipped':>9}  80% range"]
+    for name, each in found.factors.items():
+        least, most = (_digits(each.value * by) for by in (1 / (1 + each.half), 1 + each.half))
+        rows.append(f"{FACTORS[name]:<29}{_digits(each.value):>9}  {f'{least} to {most}':<16}{STATES[each.determined]}")
     return "\n".join(rows)
 
 
 def _digits(value: float) -> str:
     """Three digits, without an exponent."""
     return f"{float(f'{value:.3g}'):.6g}"
-
-
-def _state(each: Range) -> str:
-    if each.edge and each.moved:
-        return "at its bound"
-    if each.beside:
-        return f"trades off with {each.beside}"
-    return STATES[each.determined]
 
 
 def _wrapped(label: str, words: str) -> list[str]:
@@ -94,8 +83,10 @@ def _wrapped(label: str, words: str) -> list[str]:
 
 def command(found: Calibrated, path: str) -> str:
     """A command that uses the profile."""
+    gpu = path if found.calibrated else found.base.id
+    if not found.rows:
+        return shlex.join(["chunkcalc", "solve", "--gpu", gpu, "--engine", found.engine, "..."])
     run = found.rows[0].served.run
-    gpu = path if found.choice else found.base.id
     words = ["chunkcalc", "solve", "--model", run.model, "--gpu", gpu, "--engine", found.engine]
     for name, value in (("--tp", run.tp), ("--attention-dp", run.dp), ("--ep", run.ep)):
         words += [name, str(value)] if value > 1 else []
@@ -105,11 +96,11 @@ def command(found: Calibrated, path: str) -> str:
 
 
 def _next(found: Calibrated, path: str) -> list[str]:
-    if not found.choice:
+    if not found.calibrated:
         told = "nothing was written: go on with the shipped profile, or measure more loads (users, prompt lengths)"
         return _wrapped("next", told)
     rows = _wrapped("written", path)
-    if not all(each.determined == "yes" for each in found.constants.values()):
+    if found.rows and not all(each.determined == "yes" for each in found.factors.values()):
         rows += _wrapped("more", _more(found))
     words = command(found, path)
     lines = textwrap.wrap(words, WIDTH - LABEL - 6, break_long_words=False, break_on_hyphens=False)
@@ -135,41 +126,47 @@ def json(found: Calibrated, left_out: Sequence[LeftOut], files: Sequence[Path], 
     """The schema chunkcalc.calibration/1."""
     return {
         "schema": SCHEMA, "gpu": found.base.id, "engine": found.engine, "engine_versions": list(found.versions),
-        "files": [str(file) for file in files], "rows": len(found.rows), "configurations": found.configurations,
+        "files": [str(file) for file in files], "rows": len(found.rows), "steps": found.steps,
+        "configurations": found.configurations,
         "left_out": [{"file": each.path, "row": each.row, "reason": each.reason} for each in left_out],
-        "calibrated": bool(found.choice), "moved": found.choice or None,
+        "calibrated": found.calibrated, "checked": found.checked,
         "errors": {
-            "before": _both(found.before), "held_out": _both(found.held_out), "after": _both(found.after)
+            "before": found.before._asdict(), "held_out": found.held_out._asdict(), "after": found.after._asdict()
         },
-        "constants": [_constant(name, each, moved=bool(found.choice)) for name, each in found.constants.items()],
-        "kept": list(found.kept), "profile": path if found.choice else None, "next": command(found, path),
+        "factors": {name: _factor(each) for name, each in found.factors.items()},
+        "overheads": {key(name)[0]: value / key(name)[1] for name, value in found.values.items()},
+        "not_told": list(found.hints), "profile": path if found.calibrated else None, "next": command(found, path),
     }  # fmt: skip
 
 
-def _both(errors: Errors) -> dict[str, float | None]:
-    return {"tpot": errors.tpot, "ttft": errors.ttft}
+def _factor(each: Fitted) -> dict[str, Any]:
+    return {**each._asdict(), "moved": each.moved}
 
 
-def _constant(name: str, each: Range, *, moved: bool) -> dict[str, Any]:
-    written, unit = key(name)
-    return {
-        "key": written, "meaning": CONSTANTS[name].meaning, "shipped": each.shipped / unit,
-        "fitted": each.value / unit if moved and each.moved else None, "range_80": each.half / unit,
-        "determined": each.determined, "at_bound": each.edge, "trades_off_with": each.beside or None,
-    }  # fmt: skip
+def key(name: str) -> tuple[str, float]:
+    """How a profile writes an overhead: its key, and the unit in seconds.
+
+    >>> key("decode_layer"), key("cache")
+    (('decode_layer_us', 1e-06), ('cache', 1.0))
+    """
+    for written, unit in SCALED.items():
+        if written.rsplit("_", 1)[0] == name:
+            return written, unit
+    return name, 1.0
 
 
-def profile(found: Calibrated, files: Sequence[Path], date: str) -> str:
+def profile(found: Calibrated, extends: str, files: Sequence[Path], date: str) -> str:
     """The profile: the shipped one, extended by what was fitted and where it comes from."""
     keys = {key(name)[0]: value / key(name)[1] for name, value in found.values.items()}
     told = {
-        "date": date, "engine": found.engine, "engine_version": ", ".join(found.versions), "rows": len(found.rows),
+        "date": date, "engine": found.engine, "engine_version": ", ".join(found.versions),
+        "rows": len(found.rows) + found.steps,
         "files": [file.name for file in files], "fitted": list(keys),
     }  # fmt: skip
-    lines = [f"# {found.base.name} as measured: written by chunkcalc calibrate", f'extends = "{found.base.id}"']
+    lines = [f"# {found.base.name} as measured: written by chunkcalc calibrate", f"extends = {_json.dumps(extends)}"]
     lines += ["", f"[engine.{found.engine}]", *(f"{name} = {_digits(value)}" for name, value in keys.items())]
     lines += ["", "[calibration]", *(f"{name} = {_json.dumps(value)}" for name, value in told.items())]
-    for name, field in NAMES:
+    for name, field in NAMES[:2]:
         value, before = getattr(found.held_out, field), getattr(found.before, field)
         if value is not None:
             lines.append(f"{field}_error = {value:.3g}  # {name} of rows left out of the fit; {before:.3g} as shipped")

@@ -11,7 +11,7 @@ from chunkcalc.answer.taught import Taught, Told, shown
 from chunkcalc.records import Band
 
 SMALL = 0.015  # of a factor, below which it is not worth a word
-NAMED = Factors("kernels", "arithmetic", "host", "time per request")  # type: ignore[arg-type]
+NAMED = Factors("kernels", "arithmetic", "host", "time per request", "time per sequence")  # type: ignore[arg-type]
 CAUSES = "another label or version, a queue, a power limit, or a host that is busy"
 
 

@@ -1,40 +1,95 @@
-"""A hardware profile fitted to benchmark results: which constants move, by cross-validation, and how far."""
+"""A hardware profile fitted to somebody's own runs and steps: the factors of their system, with the shipped profile as
+prior, and how well it predicts what it did not see."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean, median
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from chunkcalc.answer.learning import Factors, Learned, Observation, learn, logarithms, prior_for, scaled, with_factors
+from chunkcalc.answer.measured import SPREADS
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
+from chunkcalc.measurements import StepRow
 from chunkcalc.progress import Progress, silent
-from chunkcalc.records import Hardware
-from chunkcalc.scoring.constants import CHOICES, key
-from chunkcalc.scoring.features import Array
-from chunkcalc.scoring.fitting import Range, fit, held_out, parts, ranges
-from chunkcalc.scoring.sample import Sample, errors_of, present, sample
-from chunkcalc.scoring.served import Servers
+from chunkcalc.records import Hardware, Overheads
 from chunkcalc.scoring.usable import Usable
+from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.closed_loop import closed_loop
 
-MOST_WORSE = 0.005  # by which held-out rows may get worse, with CAUTION standard errors to spare
-CAUTION = 1.5
-LATENCIES_EACH = 2  # per constant, over different configurations
-LEAST_GAIN = 0.02  # of the logarithm of both errors, for more constants
-DESCRIBED = 0.35  # median error of held-out rows, up to which a fit says something of a latency
-HOPELESS = 0.5  # the same, beyond which rows are not those of the deployment that was named
-DIGITS = 3  # that a profile holds
+FOLDS = 5
+CHECKED = 3  # configurations from which on the fit is checked on what it did not see
+MOST_WORSE = 0.005  # by which what was not seen may be predicted worse
+LEAST_GAIN = 0.02  # of the logarithm of the errors, for a profile to be worth its file
+MOVED = 0.015  # of a factor
+HOPELESS = 0.5  # median error beyond which rows are not those of the deployment that was named
+NOISE = 0.15  # standard deviation of the logarithm of a single step's time
+FINE = 3  # groups of steps to a factor e of their tokens
+Z80 = 1.2816
+DETERMINED = {"yes": 0.5, "partly": 0.9}  # posterior over prior width up to which a factor is
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
-    """Mean size of relative errors, of TPOT and TTFT; None where nothing was measured [1]."""
+class Errors(NamedTuple):
+    """Mean size of relative errors, of TPOT, TTFT and single steps; None where nothing was measured [1]."""
 
-    tpot: float | None
-    ttft: float | None
+    tpot: float | None = None
+    ttft: float | None = None
+    step: float | None = None
+
+
+class Fitted(NamedTuple):
+    """A factor of the system.
+
+    value : times over those of the shipped profile [1]
+    half : half-width of its 80 % range, as a fraction [1]
+    determined : yes, partly or no
+    """
+
+    value: float
+    half: float
+    determined: str
+
+    @property
+    def moved(self) -> bool:
+        """Whether it differs from the shipped profile by more than a hair."""
+        return abs(self.value - 1) > MOVED
+
+
+class Piece(NamedTuple):
+    """What is left out together: the runs of one configuration, or steps alike.
+
+    key : of the configuration
+    names, observations : what was measured: tpot, ttft or step
+    weight : measurements that each stands for [1]
+    """
+
+    key: Any
+    names: tuple[str, ...]
+    observations: tuple[Observation, ...]
+    weight: int = 1
+
+
+class StepGroup(NamedTuple):
+    """Steps that are alike.
+
+    timer : of their deployment
+    c, p, b, s, prompts : means over them
+    time : median [s]
+    steps : how many [1]
+    """
+
+    timer: StepTimer
+    c: float
+    p: float
+    b: float
+    s: float
+    prompts: float
+    time: float
+    steps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,177 +99,248 @@ class Calibrated:
     base : the GPU that was calibrated
     engine, versions : as the rows say
     rows : the runs that count
-    configurations : different ones among them [1]
-    choice : which constants moved, a key of `CHOICES`; "" where the shipped ones predict as well
-    constants : of the choice; without one, the two overheads at their shipped values
-    kept : further constants that have a part in the rows
-    before, held_out, after : errors with the shipped constants, of rows predicted without their
-        configuration, and of all rows with the fitted constants
+    steps : single steps that count [1]
+    configurations : different ones among both [1]
+    calibrated : the factors predict better than the shipped profile
+    factors : of the system, by name
+    values : overheads that a profile of it holds, in seconds or as shares; empty where it is not calibrated
+    before, after : errors with the shipped profile, and with the factors
+    held_out : errors of what was left out of the fit; those of `before` where there is too little to leave out
+    checked : something was left out
+    hints : what the measurements cannot tell apart, as sentences
     """
 
     base: Hardware
     engine: str
     versions: tuple[str, ...]
     rows: tuple[Usable, ...]
+    steps: int
     configurations: int
-    choice: str
-    constants: Mapping[str, Range]
-    kept: tuple[str, ...]
+    calibrated: bool
+    factors: Mapping[str, Fitted]
+    values: Mapping[str, float]
     before: Errors
     held_out: Errors
     after: Errors
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The constants that moved, in seconds or as shares."""
-        return {name: each.value for name, each in self.constants.items() if self.choice and each.moved}
+    checked: bool
+    hints: tuple[str, ...]
 
 
-def calibrate(rows: Sequence[Usable], base: Hardware, progress: Progress = silent) -> Calibrated:
-    """Fit a GPU's constants to runs.
-
-    Returns
-    -------
-    what was found; without a choice where no fit predicts better than the shipped constants
-
-    Raises
-    ------
-    ChunkcalcError : too few rows, or rows that the model does not describe
-    """
-    configurations = len({row.configuration for row in rows})
-    if configurations < 2:
-        told = "one usable row" if len(rows) == 1 else f"{len(rows)} usable rows of one configuration"
-        hint = "measure at least two: say a concurrency of 1 and of 64"
-        raise ChunkcalcError(f"{told if rows else 'no usable row'} cannot be fitted and checked", "rows", hint)
-    of = sample(rows)
-    choice, names, out = _chosen(of, progress)
-    values = _settled(of, rows, base, names) if choice else {}
-    before, after = errors_of(of, of.predict({})), exact_errors(rows, base, values)
-    if not values or _worse(before, after):
-        choice, names, values, after, out = "", present(of, CHOICES["overheads"]), {}, before, before
-    _check_described(out)
-    every = present(of, CHOICES["all"])
-    tried = {name: values.get(name, of.start(name)) for name in names}
-    return Calibrated(
-        base=base, engine=rows[0].served.deployment.engine.name,
-        versions=tuple(sorted({row.served.run.engine_version for row in rows} - {""})), rows=tuple(rows),
-        configurations=configurations, choice=choice, constants=ranges(of, tried),
-        kept=tuple(name for name in every if name not in tried),
-        before=_means(before), held_out=_means(out), after=_means(after),
-    )  # fmt: skip
-
-
-def _chosen(of: Sample, progress: Progress) -> tuple[str, tuple[str, ...], Array]:
-    """The choice of constants that predicts held-out rows best without harm, and their errors."""
-    done, total = 0, parts(of) * len(CHOICES)
-
-    def told() -> None:
-        nonlocal done
-        done += 1
-        progress(done, total)
-
-    shipped = errors_of(of, of.predict({}))
-    best: tuple[str, tuple[str, ...], Array] = ("", (), shipped)
-    least = -LEAST_GAIN
-    before = _by_configuration(of, shipped)
-    tried, latencies = set(), int(np.isfinite(before).sum())
-    for choice, wanted in CHOICES.items():
-        names = present(of, wanted)
-        if not names or names in tried or len(names) * LATENCIES_EACH > latencies:
-            continue
-        tried.add(names)
-        out = held_out(of, names, told)
-        gain = _gain(before, _by_configuration(of, out))
-        if gain is not None and gain < least:
-            best, least = (choice, names, out), gain - LEAST_GAIN
-    progress(total, total)
-    return best
-
-
-def _by_configuration(of: Sample, errors: Array) -> Array:
-    """Mean errors of each configuration: repeats tell the same once more."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a configuration without one of the two latencies
-        every = [np.nanmean(errors[:, of.configurations == each], axis=1) for each in np.unique(of.configurations)]
-    return np.array(every).T
-
-
-def _gain(before: Array, after: Array) -> float | None:
-    """Logarithm of the errors' ratio, summed over TPOT and TTFT; None where one may get worse or is not described."""
-    total = 0.0
-    for old, new in zip(before, after, strict=True):
-        known = np.isfinite(old) & np.isfinite(new)
-        if not known.any():
-            continue
-        if np.median(new[known]) > DESCRIBED:
-            return None
-        change = (new - old)[known]
-        unsure = change.std(ddof=1) / len(change) ** 0.5 if len(change) > 1 else abs(float(change[0]))
-        if change.mean() + CAUTION * unsure > MOST_WORSE:
-            return None
-        total += float(np.log(new[known].mean() / max(1e-9, old[known].mean())))
-    return total
-
-
-def _settled(of: Sample, rows: Sequence[Usable], base: Hardware, names: Sequence[str]) -> dict[str, float]:
-    """The constants, found a second time from where the features are exact, as a profile writes them."""
-    first = fit(of, names)
-    names = [name for name, each in ranges(of, first).items() if each.moved]
-    exact = np.array([[each.tpot, each.ttft] for each in _loops(rows, base, first)]).T
-    there = replace(of, correction=of.correction * exact / of.predict(first))
-    return {name: _rounded(name, value) for name, value in fit(there, names).items()}
-
-
-def _rounded(name: str, value: float) -> float:
-    unit = key(name)[1]
-    return float(f"{value / unit:.{DIGITS}g}") * unit
-
-
-def calibrated_hardware(base: Hardware, engine: str, values: Mapping[str, float]) -> Hardware:
-    """The GPU with fitted constants."""
-    return replace(base, overheads={**base.overheads, engine: base.overheads[engine]._replace(**values)})
-
-
-def _loops(rows: Sequence[Usable], base: Hardware, values: Mapping[str, float]) -> list[Errors]:
-    """TPOT and TTFT of every run with these constants, as `closed_loop.py` has them [s]."""
-    servers = Servers(calibrated_hardware(base, rows[0].served.deployment.engine.name, values))
-    out = []
-    for row in rows:
-        served = servers.served(row.served.run)
-        loop = closed_loop(served.timer, served.bench)
-        out.append(Errors(tpot=loop.tpot, ttft=loop.ttft))
-    return out
-
-
-def exact_errors(rows: Sequence[Usable], base: Hardware, values: Mapping[str, float]) -> Array:
-    """Size of the relative errors of runs with these constants, by TPOT and TTFT.
+def calibrate(
+    rows: Sequence[Usable], groups: Sequence[StepGroup], base: Hardware, progress: Progress = silent
+) -> Calibrated:
+    """Fit the factors of a system.
 
     Parameters
     ----------
-    rows : the runs
-    base : the GPU as shipped
-    values : constants that differ from it, in seconds or as shares
+    rows : runs that count
+    groups : steps that its engine logged
+    base : the GPU as the profile has it
+    progress : told how far the fit is
+
+    Raises
+    ------
+    ChunkcalcError : nothing to fit, or rows that the model does not describe
     """
-    seen = np.array([[row.tpot or np.nan, row.ttft or np.nan] for row in rows]).T
-    found = np.array([[each.tpot, each.ttft] for each in _loops(rows, base, values)], float).T
-    return np.asarray(np.abs(found / seen - 1))
+    pieces = [*_of_runs(rows), *_of_steps(groups)]
+    if not pieces:
+        raise ChunkcalcError("no usable row and no step", "rows", "give runs with a fixed number of users, or a log")
+    timer = rows[0].served.timer if rows else groups[0].timer
+    prior = prior_for(timer)
+    progress(0, FOLDS + 1)
+    learned = learn(_observations(pieces), prior)
+    before, after = _errors(pieces, Factors()), _errors(pieces, learned.factors)
+    checked = len({piece.key for piece in pieces}) >= CHECKED
+    held_out = _left_out(pieces, learned, prior, progress) if checked else after
+    _check_described(before, after)
+    factors = {name: _fitted(learned, index, prior) for index, name in enumerate(Factors._fields)}
+    better = _better(before, held_out) and any(each.moved for each in factors.values())
+    engine = timer.deployment.engine
+    return Calibrated(
+        base=base, engine=engine.name, rows=tuple(rows), steps=sum(group.steps for group in groups),
+        versions=tuple(sorted({row.served.run.engine_version for row in rows} - {""})) or (engine.version,),
+        configurations=len({piece.key for piece in pieces}), calibrated=better, factors=factors,
+        values=overheads_of(base.overheads[engine.name], factors) if better else {},
+        before=before, held_out=held_out if better else before, after=after if better else before, checked=checked,
+        hints=tuple(_hints(groups)),
+    )  # fmt: skip
 
 
-def _means(errors: Array) -> Errors:
-    tpot, ttft = (float(np.nanmean(row)) if np.isfinite(row).any() else None for row in errors)
-    return Errors(tpot=tpot, ttft=ttft)
+def overheads_of(shipped: Overheads, factors: Mapping[str, Fitted]) -> dict[str, float]:
+    """The overheads of a system that differ from the shipped ones: what a profile writes.
+
+    Parameters
+    ----------
+    shipped : of the engine on the GPU
+    factors : of the system
+    """
+    moved = Factors(**{name: each.value if each.moved else 1.0 for name, each in factors.items()})
+    changed = scaled(shipped, moved)
+    return {
+        name: getattr(changed, name) for name in Overheads._fields if getattr(changed, name) != getattr(shipped, name)
+    }
 
 
-def _worse(before: Array, after: Array) -> bool:
-    """Whether either of the errors grew beyond what is allowed."""
-    pairs = [(old, new) for old, new in zip(before, after, strict=True) if np.isfinite(old).any()]
-    return any(np.nanmean(new) > np.nanmean(old) + MOST_WORSE for old, new in pairs)
+def calibrated_hardware(base: Hardware, engine: str, values: Mapping[str, float]) -> Hardware:
+    """The GPU with fitted overheads."""
+    return replace(base, overheads={**base.overheads, engine: base.overheads[engine]._replace(**values)})
 
 
-def _check_described(errors: Array) -> None:
+def step_groups(steps: Iterable[StepRow], timer_of: Callable[[StepRow], StepTimer]) -> list[StepGroup]:
+    """Steps that are alike, as one each: what repeats tells no more than its median.
+
+    Parameters
+    ----------
+    steps : that engines logged
+    timer_of : the deployment of a step
+    """
+    held: dict[Any, list[StepRow]] = defaultdict(list)
+    timers: dict[Any, StepTimer] = {}
+    for row in steps:
+        timer = timer_of(row)
+        timers[id(timer)] = timer
+        held[id(timer), _bin(row.c), row.prompts, _bin(row.b), _bin(row.s)].append(row)
+    return [_group(timers[key[0]], rows) for key, rows in held.items()]
+
+
+def _bin(tokens: float) -> int:
+    return round(FINE * math.log(tokens)) if tokens > 0 else -1
+
+
+def _group(timer: StepTimer, rows: Sequence[StepRow]) -> StepGroup:
+    c, p, b, s, prompts = (fmean(getattr(row, name) for row in rows) for name in ("c", "p", "b", "s", "prompts"))
+    return StepGroup(timer, c, p, b, s, prompts, median(row.time for row in rows), len(rows))
+
+
+def _of_runs(rows: Sequence[Usable]) -> Iterable[Piece]:
+    held: dict[Any, list[Usable]] = defaultdict(list)
+    for row in rows:
+        held[row.configuration].append(row)
+    for key, some in held.items():
+        named = [each for row in some for each in _of_run(row)]
+        yield Piece(key, tuple(name for name, _ in named), tuple(each for _, each in named))
+
+
+def _of_run(row: Usable) -> Iterable[tuple[str, Observation]]:
+    served = row.served
+    found: dict[Factors, tuple[float, float]] = {}
+
+    def both(factors: Factors) -> tuple[float, float]:
+        if factors not in found:
+            found.clear()
+            loop = closed_loop(StepTimer(with_factors(served.deployment, factors)), served.bench)
+            found[factors] = loop.tpot, loop.ttft
+        return found[factors]
+
+    if row.tpot:
+        yield "tpot", Observation(row.tpot, lambda factors: both(factors)[0], SPREADS["tpot"])
+    if row.ttft:
+        yield "ttft", Observation(row.ttft, lambda factors: both(factors)[1], SPREADS["ttft"])
+
+
+def _of_steps(groups: Sequence[StepGroup]) -> Iterable[Piece]:
+    timers: dict[tuple[int, Factors], StepTimer] = {}  # one for all steps of a deployment at once
+
+    def timed(group: StepGroup) -> Callable[[Factors], float]:
+        def predict(factors: Factors) -> float:
+            key = (id(group.timer), factors)
+            if key not in timers:
+                timers.clear()
+                timers[key] = StepTimer(with_factors(group.timer.deployment, factors), group.timer.drafts)
+            return float(timers[key].expected(group.c, group.p, group.b, group.s, max(1.0, group.prompts)))
+
+        return predict
+
+    for group in groups:
+        spread = max(SPREADS["step"], NOISE / math.sqrt(group.steps))
+        key = (id(group.timer), _bin(group.c), group.prompts, _bin(group.b), _bin(group.s))
+        yield Piece(key, ("step",), (Observation(group.time, timed(group), spread),), group.steps)
+
+
+def _observations(pieces: Sequence[Piece]) -> list[Observation]:
+    return [each for piece in pieces for each in piece.observations]
+
+
+def _errors(pieces: Sequence[Piece], factors: Factors) -> Errors:
+    return _means(_off(pieces, factors))
+
+
+def _off(pieces: Iterable[Piece], factors: Factors) -> Iterable[tuple[str, float, int]]:
+    """The size of each relative error, by what was measured, and the measurements that it stands for."""
+    for piece in pieces:
+        for name, each in zip(piece.names, piece.observations, strict=True):
+            yield name, abs(each.predict(factors) / each.value - 1), piece.weight
+
+
+def _means(off: Iterable[tuple[str, float, int]]) -> Errors:
+    held: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for name, value, weight in off:
+        held[name].append((value, weight))
+    return Errors(**{name: fmean(*zip(*each, strict=True)) for name, each in held.items()})
+
+
+def _left_out(pieces: Sequence[Piece], learned: Learned, prior: Factors, progress: Progress) -> Errors:
+    """Errors of each part of the pieces, predicted without it; linear about the factors of all."""
+    every = _observations(pieces)
+    here, slopes = logarithms(every, learned.factors)
+    logs = [math.log(each) for each in learned.factors]
+
+    def linear(place: int) -> Callable[[Factors], float]:
+        def predict(factors: Factors) -> float:
+            moved = (math.log(each) - log for each, log in zip(factors, logs, strict=True))
+            return math.exp(here[place] + sum(g * m for g, m in zip(slopes[place], moved, strict=True)))
+
+        return predict
+
+    keys = list(dict.fromkeys(piece.key for piece in pieces))
+    part_of = {key: index % min(FOLDS, len(keys)) for index, key in enumerate(keys)}
+    quick, place = [], 0
+    for piece in pieces:
+        some = []
+        for each in piece.observations:
+            some.append(each._replace(predict=linear(place)))
+            place += 1
+        quick.append(piece._replace(observations=tuple(some)))
+    off: list[tuple[str, float, int]] = []
+    for part in sorted(set(part_of.values())):
+        progress(part + 1, FOLDS + 1)
+        kept, out = ([piece for piece in quick if (part_of[piece.key] == part) == left] for left in (False, True))
+        off += _off(out, learn(_observations(kept), prior).factors)
+    return _means(off)
+
+
+def _fitted(learned: Learned, index: int, prior: Factors) -> Fitted:
+    width = math.sqrt(max(0.0, learned.covariance[index][index]))
+    share = width / prior[index]
+    determined = next((word for word, most in DETERMINED.items() if share <= most), "no")
+    return Fitted(learned.factors[index], math.expm1(Z80 * width), determined)
+
+
+def _better(before: Errors, after: Errors) -> bool:
+    """Whether nothing is predicted worse, and all together by enough to be worth a file."""
+    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old is not None and new is not None]
+    if any(new > old + MOST_WORSE for old, new in pairs):
+        return False
+    return sum(math.log(max(new, 1e-9) / max(old, 1e-9)) for old, new in pairs) < -LEAST_GAIN
+
+
+def _check_described(before: Errors, after: Errors) -> None:
     """Refuse rows that the model does not describe, with or without a fit."""
-    tpot = errors[0][np.isfinite(errors[0])]
-    if len(tpot) and np.median(tpot) > HOPELESS:
-        problem = f"the rows do not support a fit: TPOT of rows left out of it is off by {100 * np.median(tpot):.0f}%"
-        hint = "check --model, --tp, --weights and --budget; speculative decoding and queues are not fitted"
-        raise ChunkcalcError(problem, "rows", hint)
+    for name, value in zip(Errors._fields, after, strict=True):
+        if name != "ttft" and value is not None and value > HOPELESS:
+            problem = f"the rows do not support a fit: {name.upper()} is off by {100 * value:.0f}% after it"
+            hint = "check --model, --tp, --weights and --budget; speculative decoding and queues are not fitted"
+            raise ChunkcalcError(problem, "rows", hint)
+
+
+def _hints(groups: Sequence[StepGroup]) -> Iterable[str]:
+    """What the steps alone cannot tell."""
+    sizes = [group.c for group in groups if group.c]
+    if sizes and max(sizes) < 2 * median(sizes) and min(sizes) > median(sizes) / 2:
+        most = max(sizes)
+        yield (
+            f"the prompt steps are of one size (about {most:,.0f} tokens): what a step takes whatever it carries and "
+            f"what each token adds are not told apart; log a budget of {max(1, round(most / 4)):,} too"
+        )
+    if groups and not sizes:
+        yield "no step carries prompt tokens: only decodes are told; log a load with long prompts too"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -46,6 +46,17 @@ def steps(measurements: Measurements, progress: Any, hardware: Any = None) -> Sc
         kind="steps", rows=len(measurements.steps) + len(measurements.skipped), scored=len(ratios),
         tpot=NONE, ttft=NONE, every_tpot=NONE, every_ttft=NONE, step=summary(ratios), skipped=tuple(sorted(skipped)),
     )  # fmt: skip
+
+
+def step_timers(hardware: Any) -> Callable[[StepRow], StepTimer]:
+    """The deployments of steps.
+
+    Parameters
+    ----------
+    hardware : the GPU to use instead of what a row names
+    """
+    timers: dict[Any, StepTimer] = {}
+    return lambda row: _step_timer(row, timers, hardware)
 
 
 def _step_timer(row: StepRow, timers: dict[Any, StepTimer], hardware: Any) -> StepTimer:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.measurements import Run
+from chunkcalc.measurements import Run, StepRow
 from chunkcalc.records import Hardware
 from chunkcalc.scoring.healthy import exclusions
 from chunkcalc.scoring.served import Served, Servers
@@ -49,19 +49,19 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-def place(run: Run) -> str:
+def place(run: Run | StepRow) -> str:
     """A row as its user finds it."""
     return f"{Path(run.path).name} row {run.row}"
 
 
-def one_kind(runs: Sequence[Run], base: Hardware, engine: str | None) -> str:
+def one_kind(runs: Sequence[Run | StepRow], base: Hardware, engine: str | None) -> str:
     """The engine of all runs.
 
     Raises
     ------
     ChunkcalcError : several engines or GPUs, or others than given
     """
-    engines = sorted({run.engine for run in runs} | ({engine} if engine else set()))
+    engines = sorted({run.engine or "" for run in runs} | ({engine} if engine else set()))
     if len(engines) > 1:
         hint = "calibrate each engine by itself, into a file of its own"
         raise ChunkcalcError(f"the rows come from several engines ({', '.join(engines)})", "--engine", hint)
@@ -73,8 +73,14 @@ def one_kind(runs: Sequence[Run], base: Hardware, engine: str | None) -> str:
     return engines[0]
 
 
-def usable(runs: Sequence[Run], base: Hardware) -> tuple[list[Usable], list[LeftOut]]:
-    """The runs that count, and the others."""
+def usable(runs: Sequence[Run], base: Hardware | str) -> tuple[list[Usable], list[LeftOut]]:
+    """The runs that count, and the others.
+
+    Parameters
+    ----------
+    runs : of all files
+    base : the GPU to predict them with
+    """
     servers, rows, out = Servers(base), [], []
     files: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
