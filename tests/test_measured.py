@@ -123,8 +123,8 @@ def test_learning_is_least_squares_in_logarithms():
     found = learn([Observation(1.02, lambda factors: factors.kernels, 0.05)])
     weight = PRIOR.kernels**2 / (PRIOR.kernels**2 + 0.05**2)
     assert math.log(found.factors.kernels) == pytest.approx(weight * math.log(1.02), rel=0.05)
-    assert found.covariance[0][0] == pytest.approx(1 / (1 / PRIOR.kernels**2 + 1 / 0.05**2), rel=0.1)
-    assert found.covariance[1][1] == pytest.approx(PRIOR.prompts**2, rel=1e-6)
+    assert found.covariance[0][0] == pytest.approx(1 / (1 + PRIOR.kernels**2 / 0.05**2), rel=0.1)
+    assert found.covariance[1][1] == pytest.approx(1, rel=1e-6)
 
 
 @pytest.mark.parametrize("factors", [Factors(kernels=1.5), Factors(prompts=1.5), Factors(0.7, 0.7, 0.7, 0.7, 0.7)])

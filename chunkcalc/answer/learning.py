@@ -32,13 +32,14 @@ class Factors(NamedTuple):
     sequence: float = 1.0
 
 
+LINEAR = frozenset(("sequence",))  # a time so small that it may grow a thousandfold: itself varies, not its logarithm
 # Standard deviations of their logarithms, for systems of which nothing was measured: see benchmarks/measured.py.
 PRIOR = Factors(kernels=0.15, prompts=0.25, host=0.4, request=0.7, sequence=0.5)
 # The same on hardware whose kernels nobody measured: a processor's peaks say little of what it reaches.
-WIDE = Factors(kernels=0.8, prompts=0.8, host=0.8, request=1.0, sequence=2.0)
+WIDE = Factors(kernels=0.8, prompts=0.8, host=0.8, request=1.0, sequence=500.0)
 FAR = 3.0  # standard deviations from which on a number counts less (soft L1): another cause is likelier then
 ROUNDS, CLOSE = 8, 1e-3  # of linearising; standard deviations by which the factors still move
-NUDGE = 0.02  # of a factor's logarithm, for slopes
+NUDGE = 0.05  # standard deviations, for slopes
 MOST = 6.0  # standard deviations that a factor moves at most
 
 
@@ -59,11 +60,35 @@ class Learned(NamedTuple):
     """What numbers taught.
 
     factors : most likely
-    covariance : of their logarithms, in their order
+    covariance : in standard deviations of the prior, in their order
     """
 
     factors: Factors
     covariance: tuple[tuple[float, ...], ...]
+
+
+def factors_at(x: Sequence[float], prior: Factors) -> Factors:
+    """Factors by how many standard deviations they are off the shipped profile.
+
+    Parameters
+    ----------
+    x : standard deviations of each [1]
+    prior : how large each is
+    """
+    moved = zip(Factors._fields, x, prior, strict=True)
+    return Factors(*(max(0.0, 1 + w * v) if name in LINEAR else math.exp(w * v) for name, v, w in moved))
+
+
+def deviations(factors: Factors, prior: Factors) -> list[float]:
+    """The inverse of `factors_at`.
+
+    Parameters
+    ----------
+    factors : of a system
+    prior : standard deviations
+    """
+    given = zip(Factors._fields, factors, prior, strict=True)
+    return [(each - 1) / w if name in LINEAR else math.log(each) / w for name, each, w in given]
 
 
 def with_factors(deployment: Deployment, factors: Factors) -> Deployment:
@@ -116,35 +141,43 @@ def learn(observations: Sequence[Observation], prior: Factors = PRIOR) -> Learne
     import numpy as np  # noqa: PLC0415 - answers without measured numbers need neither
     from scipy.optimize import least_squares  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    width, x = np.array(prior), np.zeros(len(prior))
+    x = np.zeros(len(prior))
     measured = np.array([math.log(each.value) for each in observations])
     spread = np.array([each.spread for each in observations])
+    least = [-1 / width if name in LINEAR else -MOST for name, width in zip(Factors._fields, prior, strict=True)]
 
     def off(moved: Any, x: Any, here: Any, slopes: Any) -> Any:
-        far = (here + slopes @ ((moved - x) * width) - measured) / spread
+        far = (here + slopes @ (moved - x) - measured) / spread
         return np.concatenate([np.sign(far) * FAR * np.sqrt(2 * (np.sqrt(1 + (far / FAR) ** 2) - 1)), moved])
 
     for _ in range(ROUNDS):
-        here, slopes = logarithms(observations, Factors(*map(math.exp, x * width)))
+        here, slopes = logarithms(observations, list(x), prior)
         about = (x, np.array(here), np.array(slopes).reshape(len(here), len(prior)))
-        found = least_squares(off, x, bounds=(-MOST, MOST), args=about)
+        found = least_squares(off, x, bounds=(np.array(least) - CLOSE, MOST), args=about)
         step, x = np.abs(found.x - x).max(), found.x
         if step < CLOSE:
             break
-    covariance = np.linalg.inv(found.jac.T @ found.jac) * np.outer(width, width)
-    factors = Factors(*(float(each) for each in np.exp(x * width)))
-    return Learned(factors, tuple(tuple(float(each) for each in row) for row in covariance))
+    covariance = np.linalg.inv(found.jac.T @ found.jac)
+    return Learned(
+        factors_at([float(each) for each in x], prior), tuple(tuple(float(each) for each in row) for row in covariance)
+    )
 
 
-def logarithms(observations: Sequence[Observation], at: Factors) -> tuple[list[float], list[list[float]]]:
-    """Logarithms of what is predicted, and their slopes over the logarithms of the factors.
+def logarithms(
+    observations: Sequence[Observation], x: Sequence[float], prior: Factors
+) -> tuple[list[float], list[list[float]]]:
+    """Logarithms of what is predicted, and their slopes over the standard deviations of the factors.
 
     Parameters
     ----------
     observations : whose predictions are wanted
-    at : factors
+    x : standard deviations of each factor [1]
+    prior : how large each is
     """
+    at = factors_at(x, prior)
     here = [math.log(each.predict(at)) for each in observations]
-    moved = [at._replace(**{name: getattr(at, name) * math.exp(NUDGE)}) for name in Factors._fields]
-    ahead = [[math.log(each.predict(factors)) for each in observations] for factors in moved]
+    ahead = []
+    for place in range(len(x)):
+        moved = factors_at([each + NUDGE * (index == place) for index, each in enumerate(x)], prior)
+        ahead.append([math.log(each.predict(moved)) for each in observations])
     return here, [[(row[place] - base) / NUDGE for row in ahead] for place, base in enumerate(here)]

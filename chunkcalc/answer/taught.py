@@ -13,6 +13,7 @@ from chunkcalc.answer.learning import (
     Factors,
     Learned,
     Observation,
+    deviations,
     learn,
     logarithms,
     prior_for,
@@ -160,10 +161,11 @@ def narrowed(
 
         return Observation(1.0, predict, 1.0)
 
-    _, slopes = logarithms([quantity(place) for place in range(len(LEFT))], learned.factors)
+    here = deviations(learned.factors, wide)
+    _, slopes = logarithms([quantity(place) for place in range(len(LEFT))], here, wide)
     parts = []
     for slope, left in zip(slopes, LEFT, strict=True):
-        prior = sum((g * width) ** 2 for g, width in zip(slope, wide, strict=True))
+        prior = sum(g * g for g in slope)
         after = sum(g * h * learned.covariance[i][j] for i, g in enumerate(slope) for j, h in enumerate(slope))
         parts.append(min(1.0, math.sqrt((max(0.0, after) + left**2) / (prior + left**2))))
     return Band(*parts)

@@ -66,8 +66,8 @@ def _errors(found: Calibrated) -> str:
 def _factors(found: Calibrated) -> str:
     rows = [f"{'time of':<29}{'x shipped':>9}  80% range"]
     for name, each in found.factors.items():
-        least, most = (_digits(each.value * by) for by in (1 / (1 + each.half), 1 + each.half))
-        rows.append(f"{FACTORS[name]:<29}{_digits(each.value):>9}  {f'{least} to {most}':<16}{STATES[each.determined]}")
+        between = f"{_digits(each.least)} to {_digits(each.most)}"
+        rows.append(f"{FACTORS[name]:<29}{_digits(each.value):>9}  {between:<16}{STATES[each.determined]}")
     return "\n".join(rows)
 
 

@@ -10,7 +10,18 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from chunkcalc.answer.learning import Factors, Learned, Observation, learn, logarithms, prior_for, scaled, with_factors
+from chunkcalc.answer.learning import (
+    LINEAR,
+    Factors,
+    Learned,
+    Observation,
+    deviations,
+    learn,
+    logarithms,
+    prior_for,
+    scaled,
+    with_factors,
+)
 from chunkcalc.answer.measured import SPREADS
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -30,6 +41,7 @@ HOPELESS = 0.5  # median error beyond which rows are not those of the deployment
 NOISE = 0.15  # standard deviation of the logarithm of a single step's time
 FINE = 3  # groups of steps to a factor e of their tokens
 Z80 = 1.2816
+STALL = 3.0  # times the median of alike steps: something else held it up
 DETERMINED = {"yes": 0.5, "partly": 0.9}  # posterior over prior width up to which a factor is
 
 
@@ -45,12 +57,13 @@ class Fitted(NamedTuple):
     """A factor of the system.
 
     value : times over those of the shipped profile [1]
-    half : half-width of its 80 % range, as a fraction [1]
+    least, most : its 80 % range [1]
     determined : yes, partly or no
     """
 
     value: float
-    half: float
+    least: float
+    most: float
     determined: str
 
     @property
@@ -78,7 +91,7 @@ class StepGroup(NamedTuple):
 
     timer : of their deployment
     c, p, b, s, prompts : means over them
-    time : median [s]
+    time : mean, without what took far longer than the others [s]
     steps : how many [1]
     """
 
@@ -187,7 +200,7 @@ def calibrated_hardware(base: Hardware, engine: str, values: Mapping[str, float]
 
 
 def step_groups(steps: Iterable[StepRow], timer_of: Callable[[StepRow], StepTimer]) -> list[StepGroup]:
-    """Steps that are alike, as one each: what repeats tells no more than its median.
+    """Steps that are alike, as one each: what repeats tells no more than its mean.
 
     Parameters
     ----------
@@ -209,7 +222,9 @@ def _bin(tokens: float) -> int:
 
 def _group(timer: StepTimer, rows: Sequence[StepRow]) -> StepGroup:
     c, p, b, s, prompts = (fmean(getattr(row, name) for row in rows) for name in ("c", "p", "b", "s", "prompts"))
-    return StepGroup(timer, c, p, b, s, prompts, median(row.time for row in rows), len(rows))
+    usual = median(row.time for row in rows)
+    time = fmean(row.time for row in rows if row.time <= STALL * usual)
+    return StepGroup(timer, c, p, b, s, prompts, time, len(rows))
 
 
 def _of_runs(rows: Sequence[Usable]) -> Iterable[Piece]:
@@ -282,13 +297,13 @@ def _means(off: Iterable[tuple[str, float, int]]) -> Errors:
 def _left_out(pieces: Sequence[Piece], learned: Learned, prior: Factors, progress: Progress) -> Errors:
     """Errors of each part of the pieces, predicted without it; linear about the factors of all."""
     every = _observations(pieces)
-    here, slopes = logarithms(every, learned.factors)
-    logs = [math.log(each) for each in learned.factors]
+    x = deviations(learned.factors, prior)
+    here, slopes = logarithms(every, x, prior)
 
     def linear(place: int) -> Callable[[Factors], float]:
         def predict(factors: Factors) -> float:
-            moved = (math.log(each) - log for each, log in zip(factors, logs, strict=True))
-            return math.exp(here[place] + sum(g * m for g, m in zip(slopes[place], moved, strict=True)))
+            moved = zip(slopes[place], deviations(factors, prior), x, strict=True)
+            return math.exp(here[place] + sum(slope * (there - base) for slope, there, base in moved))
 
         return predict
 
@@ -310,10 +325,12 @@ def _left_out(pieces: Sequence[Piece], learned: Learned, prior: Factors, progres
 
 
 def _fitted(learned: Learned, index: int, prior: Factors) -> Fitted:
-    width = math.sqrt(max(0.0, learned.covariance[index][index]))
-    share = width / prior[index]
+    share = math.sqrt(max(0.0, learned.covariance[index][index]))
     determined = next((word for word, most in DETERMINED.items() if share <= most), "no")
-    return Fitted(learned.factors[index], math.expm1(Z80 * width), determined)
+    value, width = learned.factors[index], Z80 * share * prior[index]
+    if Factors._fields[index] in LINEAR:
+        return Fitted(value, max(0.0, value - width), value + width, determined)
+    return Fitted(value, value / math.exp(width), value * math.exp(width), determined)
 
 
 def _better(before: Errors, after: Errors) -> bool:

@@ -115,14 +115,14 @@ def _same_values(runs: Sequence[Run]) -> Iterable[Exclusion]:
 def _queued(runs: Sequence[Run]) -> Iterable[Exclusion]:
     """Longer to the first token than all prompts of the users take: it waited for a place, or stalled.
 
-    A user's own decoding leaves at most output x TPOT / users for each prompt; the first wave waits
-    for half of the users.
+    The prompts of the others came while a user decoded: each took at most output x TPOT over their number; the first
+    wave waits for half of the users.
     """
     for run in runs:
         if run.ttft and run.tpot and run.concurrency and not run.apart and run.source not in HARNESSES:
             decoding = run.output_tokens * run.tpot
             wave = 1.0 if run.rounds else min(1.0, run.concurrency / (run.requests or 10 * run.concurrency))
-            if run.ttft > decoding / run.concurrency + decoding / 2 * wave:
+            if run.ttft > decoding / max(1, run.concurrency - 1) + decoding / 2 * wave:
                 yield Exclusion(
                     run.row, "more than the prompts of all users take: waiting for a place, or a stall", "both"
                 )
