@@ -153,22 +153,34 @@ def narrowed(
     learned : from the numbers
     wide : standard deviations of the logarithms of the factors before [1]
     """
-    tokens = budget or default_budget(deployment)
-
-    def quantity(place: int) -> Observation:
-        def predict(factors: Factors) -> float:
-            return _quantities(with_factors(deployment, factors), workload, tokens)[place]
-
-        return Observation(1.0, predict, 1.0)
-
+    seen = quantities(deployment, workload, budget or default_budget(deployment))
     here = deviations(learned.factors, wide)
-    _, slopes = logarithms([quantity(place) for place in range(len(LEFT))], here, wide)
+    _, slopes = logarithms(seen, here, wide)
     parts = []
     for slope, left in zip(slopes, LEFT, strict=True):
         prior = sum(g * g for g in slope)
         after = sum(g * h * learned.covariance[i][j] for i, g in enumerate(slope) for j, h in enumerate(slope))
         parts.append(min(1.0, math.sqrt((max(0.0, after) + left**2) / (prior + left**2))))
     return Band(*parts)
+
+
+def quantities(deployment: Deployment, workload: Workload, budget: int) -> list[Observation]:
+    """What the limits of an answer hang on: a decode step, the prefill of a prompt alone, a step filled with a prompt.
+
+    Parameters
+    ----------
+    deployment : as the profile has it
+    workload : of the question
+    budget : tokens of a step of a rank [token]
+    """
+
+    def quantity(place: int) -> Observation:
+        def predict(factors: Factors) -> float:
+            return _quantities(with_factors(deployment, factors), workload, budget)[place]
+
+        return Observation(1.0, predict, 1.0)
+
+    return [quantity(place) for place in range(len(LEFT))]
 
 
 def _quantities(deployment: Deployment, workload: Workload, budget: int) -> tuple[float, float, float]:

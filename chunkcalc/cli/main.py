@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "solve": ("solve", "Answer"), "check": ("check", "Answer"), "fleet": ("fleet", "Answer"),
     "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"), "explain": ("explain", "Understand"),
     "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"), "score": ("score", "Trust"),
-    "observe": ("observe", "Trust"), "rules": ("check", "Advanced"),
+    "observe": ("observe", "Trust"), "probe": ("probe", "Trust"), "rules": ("check", "Advanced"),
 }  # fmt: skip
 GROUPS = {"models": "Data", "gpus": "Data"}
 

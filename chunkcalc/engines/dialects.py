@@ -45,6 +45,8 @@ class Dialect(NamedTuple):
     balanced_ranks : prompts fall into the same steps of all attention ranks
     polls : looks for new requests every few decode steps only
     experts_everywhere : experts are spread over all GPUs of a stage or none
+    logs_steps : what makes it log every step: a flag, or an entry of its option file; empty where nothing does
+    bench : its own benchmark
     """
 
     title: str
@@ -86,6 +88,8 @@ class Dialect(NamedTuple):
     balanced_ranks: bool = False
     polls: bool = False
     experts_everywhere: bool = False
+    logs_steps: str = ""
+    bench: tuple[str, ...] = ("vllm", "bench", "serve", "--backend", "vllm")
 
     @property
     def quoted(self) -> str:
