@@ -225,7 +225,10 @@ def test_a_profile_extends_the_shipped_one_and_works_in_solve(tmp_path):
     assert max(map(len, said.output.splitlines())) <= 80 + len(str(profile))
     data = tomllib.loads(profile.read_text())
     assert data["extends"] == "h100-sxm"
-    assert set(data) == {"extends", "engine", "calibration"}
+    assert set(data) == {"extends", "engine", "bands", "calibration"}
+    mine = load_hardware(str(profile)).record.bands["vllm"]
+    assert mine["dense"].tpot < BASE.bands["vllm"]["dense"].tpot
+    assert mine["moe"] == BASE.bands["vllm"]["moe"]
     assert set(data["calibration"]["fitted"]) == set(data["engine"]["vllm"])
     assert data["calibration"]["rows"] == len(LOADS)
     joined = extended(

@@ -45,6 +45,10 @@ def text(found: Calibrated, left_out: Sequence[LeftOut], path: str) -> str:
     if len(reasons) > MOST_REASONS:
         told = sum(count for _, count in reasons.most_common(MOST_REASONS))
         rows += _wrapped("", f"{len(left_out) - told}: for other reasons")
+    if found.calibrated:
+        said = zip(("TPOT", "TTFT", "gap"), found.bands, strict=True)
+        bands = ", ".join(f"{name} \u00b1{100 * width:.0f} %" for name, width in said)
+        rows += _wrapped("bands", f"of {found.kind} models, from now on: {bands}")
     for index, hint in enumerate(found.hints):
         rows += _wrapped("" if index else "not told", hint)
     rows += ["", *_next(found, path)]
@@ -134,6 +138,7 @@ def json(found: Calibrated, left_out: Sequence[LeftOut], files: Sequence[Path], 
             "before": found.before._asdict(), "held_out": found.held_out._asdict(), "after": found.after._asdict()
         },
         "factors": {name: _factor(each) for name, each in found.factors.items()},
+        "kind": found.kind, "bands": found.bands._asdict(),
         "overheads": {key(name)[0]: value / key(name)[1] for name, value in found.values.items()},
         "not_told": list(found.hints), "profile": path if found.calibrated else None, "next": command(found, path),
     }  # fmt: skip
@@ -165,6 +170,8 @@ def profile(found: Calibrated, extends: str, files: Sequence[Path], date: str) -
     }  # fmt: skip
     lines = [f"# {found.base.name} as measured: written by chunkcalc calibrate", f"extends = {_json.dumps(extends)}"]
     lines += ["", f"[engine.{found.engine}]", *(f"{name} = {_digits(value)}" for name, value in keys.items())]
+    held = ", ".join(f"{name} = {width:.3g}" for name, width in found.bands._asdict().items())
+    lines += ["", f"[bands.{found.engine}]", f"{found.kind} = {{ {held} }}"]
     lines += ["", "[calibration]", *(f"{name} = {_json.dumps(value)}" for name, value in told.items())]
     for name, field in NAMES[:2]:
         value, before = getattr(found.held_out, field), getattr(found.before, field)

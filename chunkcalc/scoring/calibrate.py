@@ -23,14 +23,16 @@ from chunkcalc.answer.learning import (
     with_factors,
 )
 from chunkcalc.answer.measured import SPREADS
+from chunkcalc.answer.taught import narrowed
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.measurements import StepRow
 from chunkcalc.progress import Progress, silent
-from chunkcalc.records import Hardware, Overheads
+from chunkcalc.records import Band, Hardware, Overheads, Workload
 from chunkcalc.scoring.usable import Usable
 from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.closed_loop import closed_loop
+from chunkcalc.work.counts import kind
 
 FOLDS = 5
 CHECKED = 3  # configurations from which on the fit is checked on what it did not see
@@ -120,6 +122,8 @@ class Calibrated:
     before, after : errors with the shipped profile, and with the factors
     held_out : errors of what was left out of the fit; those of `before` where there is too little to leave out
     checked : something was left out
+    kind, bands : of the models that were measured, and half-widths of the errors of what is predicted for them now;
+        those of the shipped profile where it is not calibrated [1]
     hints : what the measurements cannot tell apart, as sentences
     """
 
@@ -136,6 +140,8 @@ class Calibrated:
     held_out: Errors
     after: Errors
     checked: bool
+    kind: str
+    bands: Band
     hints: tuple[str, ...]
 
 
@@ -168,15 +174,31 @@ def calibrate(
     _check_described(before, after)
     factors = {name: _fitted(learned, index, prior) for index, name in enumerate(Factors._fields)}
     better = _better(before, held_out) and any(each.moved for each in factors.values())
-    engine = timer.deployment.engine
+    engine, shape = timer.deployment.engine, kind(timer.deployment.model)
+    shipped = base.bands[engine.name][shape]
+    parts = narrowed(timer.deployment, _load(rows, groups), learned, None, prior)
+    now = Band(*(width * part for width, part in zip(shipped, parts, strict=True)))
     return Calibrated(
         base=base, engine=engine.name, rows=tuple(rows), steps=sum(group.steps for group in groups),
         versions=tuple(sorted({row.served.run.engine_version for row in rows} - {""})) or (engine.version,),
         configurations=len({piece.key for piece in pieces}), calibrated=better, factors=factors,
         values=overheads_of(base.overheads[engine.name], factors) if better else {},
         before=before, held_out=held_out if better else before, after=after if better else before, checked=checked,
-        hints=tuple(_hints(groups)),
+        kind=shape, bands=now if better else shipped, hints=tuple(_hints(groups)),
     )  # fmt: skip
+
+
+def _load(rows: Sequence[Usable], groups: Sequence[StepGroup]) -> Workload:
+    """The load in the middle of what was measured: what the bands are narrowed for."""
+    if rows:
+        run = rows[len(rows) // 2].served.run
+        prompt, output, batch = run.prompt_tokens, max(2.0, run.output_tokens), run.concurrency or 1
+        return Workload(
+            prompt=round(prompt), output=round(output), batch=batch, context=round(prompt + output / 2)
+        )  # fmt: skip
+    prompt, context = max(max(1.0, group.c + group.p) for group in groups), max(group.s for group in groups)
+    batch = round(max(group.b for group in groups))
+    return Workload(prompt=round(prompt), output=2, batch=batch, context=max(1, round(context)))
 
 
 def overheads_of(shipped: Overheads, factors: Mapping[str, Fitted]) -> dict[str, float]:
