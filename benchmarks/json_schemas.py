@@ -1,6 +1,6 @@
 """Write docs/schemas/: a JSON Schema of what each command writes with --json.
 
-    python benchmarks/json_schemas.py
+    python benchmarks/json_schemas.py [COMMAND,...]
 
 The shape is read off some hundred answers of every kind, and their texts off the records that they are made of; what
 no answer had is refused. The tests hold other answers against the files.
@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,6 +41,7 @@ EXPERTS = ("--model", "gpt-oss-120b", "--gpu", "h200-sxm", "--prompt", "4000")
 POISSON = ("--arrivals", "poisson", "--rate", "3", "--requests", "60")
 OUT = "out.toml"  # in a folder of its own
 QWEN = "Qwen/Qwen3-8B"
+PAGE = "examples/bench/metrics.txt"
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("solve", *LLAMA, *LIMITS, "--rate", "3"), ("solve", *LLAMA, *LIMITS, "--rate", "30", "--budget", "4096"),
     ("solve", *LLAMA, "--concurrency", "20", "--ttft", "1s"), ("solve", *LLAMA), ("solve", *LLAMA, "--batch", "4"),
@@ -67,12 +68,19 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("calibrate", "examples/bench/8192in-1users.json", "examples/bench/8192in-16users.json",
      "--gpu", "h100-sxm", "--engine", "vllm", "-o", OUT),
     ("calibrate", "examples/bench/8192in-1users.json", "--gpu", "h100-sxm", "--engine", "vllm", "-o", OUT),
+    ("observe", PAGE), ("observe", PAGE, "--rate", "2", "--gpu", "h100", *LIMITS, "--", "vllm", "serve", QWEN),
+    ("observe", PAGE, "--gpu", "h100", "--ttft", "1s", "--", "vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"),
+    ("observe", PAGE, "--gpu", "h100", "--", "vllm", "serve", "somebody/unknown"),
+    ("probe", *LLAMA, *LIMITS, "--batch", "32"), ("probe", *LLAMA, "--batch", "32", "--tpot", "16ms"),
+    ("probe", *LLAMA, "--batch", "32", "--ttft", "300ms", "--tpot", "20ms", "--engine", "sglang"),
 )  # fmt: skip
 
 
-def documents() -> Iterator[dict[str, Any]]:
-    """Answers of every command, as they are written."""
+def documents(only: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Answers of every command, or of some, as they are written."""
     for words in COMMANDS:
+        if only and words[0] not in only:
+            continue
         with TemporaryDirectory() as place:
             said = [str(Path(place) / word) if word == OUT else word for word in _json(words)]
             found = subprocess.run(
@@ -81,6 +89,8 @@ def documents() -> Iterator[dict[str, Any]]:
         if not found.stdout:
             raise SystemExit(f"chunkcalc {' '.join(words)}: {found.stderr}")
         yield json.loads(found.stdout)
+    if only:
+        return
     for traffic, count in ((False, 300), (True, 40)):
         for _, _, answer in questions(1, count, traffic=traffic):
             yield document_of(answer)
@@ -150,7 +160,7 @@ def _map(schema: dict[str, Any], meant: dict[str, str]) -> dict[str, Any]:
 def main() -> None:
     """Write a file for each schema name."""
     builders: dict[str, SchemaBuilder] = {}
-    for document in documents():
+    for document in documents(sys.argv[1].split(",") if len(sys.argv) > 1 else ()):
         builders.setdefault(document["schema"], SchemaBuilder()).add_object(json.loads(json.dumps(document)))
     FOLDER.mkdir(exist_ok=True)
     for name, builder in builders.items():

@@ -46,6 +46,22 @@ def test_lists(words):
     hold(json.loads(run(*words, "--json").stdout))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["calibrate", "examples/bench/results.csv", "--gpu", "h100-sxm", "-o"],
+        ["observe", "examples/bench/metrics.txt", "--gpu", "h200-sxm", "--ttft", "1s", "--tpot", "9ms"],
+        ["probe", "--model", "qwen3-32b", "--gpu", "h100-sxm", "--prompt", "3k", "--batch", "9", "--tpot", "50ms"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_commands_about_measurements(words, tmp_path):
+    more = [str(tmp_path / "own.toml")] if words[-1] == "-o" else []
+    after = ["--", "vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"] if words[0] == "observe" else []
+    named = [str(ROOT / word) if word.startswith("examples/") else word for word in words]
+    hold(json.loads(run(*named, *more, "--json", *after).stdout))
+
+
 def test_every_schema_is_one_and_names_itself():
     for name, schema in SCHEMAS.items():
         jsonschema.Draft202012Validator.check_schema(schema)

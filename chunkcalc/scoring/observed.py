@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from statistics import fmean
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from chunkcalc.scoring.errors import quantile
 from chunkcalc.traffic.arrivals import burst, poisson
 
 FAR = 2.0  # half-widths of the error band beyond which a measured value is not explained
-STEPPED, ROUNDS, SEED, SPREAD = 400, 8, 1, 0.1  # requests that are stepped, rounds of users, draws, unequal lengths
+STEPPED, ROUNDS, SEED, SPREAD = 400, 5, 1, 0.2  # requests to step, rounds of users, draws, how unequal they are
 LOAD_HINT = "give two pages with --apart, or --concurrency or --rate"
 FEW = 20  # requests below which a page says little
 
@@ -164,17 +165,21 @@ def predicted(case: Case, load: Load, budget: int, most: int) -> dict[str, float
     if load.arrivals and load.rate is not None:
         requests = poisson(load.rate, STEPPED, prompt, output, SEED, SPREAD)
     elif users is not None:
-        requests = burst(min(STEPPED, ROUNDS * users), prompt, output, SEED, SPREAD)
+        requests = burst(max(STEPPED, ROUNDS * users), prompt, output, SEED, SPREAD)
     else:
         raise ChunkcalcError("nothing runs at the moment, and a single page has no rate", "--concurrency", LOAD_HINT)
+    draws = Random(SEED)  # users do not march in step
+    requests = [
+        each._replace(output=max(2, round(output * draws.uniform(1 - SPREAD, 1 + SPREAD)))) for each in requests
+    ]
     found = simulate(case, requests, scheduler_for(case, budget, most), concurrency=users)
-    if not found.finished:
+    later = [each for each in found.served[users or 0 :] if each.finished is not None]
+    if not later:
         raise ChunkcalcError("no request of these lengths fits this server", "--config", "check what it says")
-    first = sorted(each.ttft for each in found.finished if each.ttft is not None)
-    tpot, gaps = found.tpot or {}, found.itl or {}
-    return {
-        "ttft": fmean(first), "ttft_p95": quantile(first, 0.95), "tpot": tpot["mean"], "itl_p99": gaps["p99"],
-    }  # fmt: skip
+    first = sorted(each.ttft for each in later if each.ttft is not None)
+    token = [each.tpot for each in later if each.tpot is not None]
+    gaps = found.itl or {}
+    return {"ttft": fmean(first), "ttft_p95": quantile(first, 0.95), "tpot": fmean(token), "itl_p99": gaps["p99"]}
 
 
 def compared(page: Page, load: Load, found: Mapping[str, float], error: Band | None) -> Observed:
