@@ -275,7 +275,7 @@ def test_nothing_is_written_where_no_fit_predicts_better(tmp_path):
         ({"tpot_ms": "nan", "ttft_ms": "nan"}, (), "no row can be"),
         ({"tp": "2"}, ("-o", "my.yaml"), "not a .toml file"),
         ({}, ("--gpu", "own.toml"), "own.toml"),
-        ({}, ("--map", "ttft_ms"), "names no column"),
+        ({}, ("--map", "ttft_ms"), "stands for nothing"),
         ({}, ("--map", "ttft_ms=nowhere"), "has no column 'nowhere'"),
         ({}, ("--map", "speed=ttft_ms"), "no column that is known"),
         ({}, ("--unit", "fortnight"), "no unit"),

@@ -32,6 +32,15 @@ ROWS = (
 )
 
 
+def test_models_are_read_as_others_of_their_shape(tmp_path, run_cli):
+    path = tmp_path / "bench.csv"
+    text = "model,gpu,engine,prompt_tokens,output_tokens,concurrency,requests,ttft_ms,tpot_ms\n"
+    path.write_text(f"{text}our-own-8b,h100-sxm,vllm,1000,200,8,80,100,9\n")
+    assert "no row could be predicted" in run_cli("score", str(path)).stderr
+    assert run_cli("score", str(path), "--like", "our-own-8b=llama-3.1-8b").returncode == 0
+    assert "no row is of" in run_cli("score", str(path), "--like", "other=llama-3.1-8b").stderr
+
+
 def test_steps_of_an_engine_are_read_by_their_own_names():
     """Inside the engine: what it adds counts, as it does not for kernels alone."""
     names = "gpu,engine,engine_version,model,weights,kv,tp,prefill_tokens,prefix_tokens,batch,context,step_ms"

@@ -137,6 +137,7 @@ def score(
     model: str | None = None, engine: EngineName | None = None, engine_version: str | None = None,
     tp: int | None = None, attention_dp: int | None = None, ep: int | None = None, weights: str | None = None,
     kv: str | None = None, link: Bandwidth | None = None, budget: int | None = None, gateway: str | None = None,
+    like: Mapping[str, str] = MappingProxyType({}),
 ) -> Scored:  # fmt: skip
     """Predictions against measured runs, steps or traces: MAPE, median, p90 and bias of TPOT and TTFT.
 
@@ -148,19 +149,20 @@ def score(
     gpu, model, engine, engine_version, tp, attention_dp, ep, weights, kv, link, budget : what the file leaves out;
         a `gpu` that ends in .toml is the profile to predict every row with
     gateway : what stood before the engines added, such as "1.9ms/step"
+    like : models of the file that are shaped like known ones, such as {"minimax-m2.7": "minimax-m2"}
 
     Raises
     ------
     ChunkcalcError : a file that cannot be read
     """
-    from chunkcalc.measurements import read  # noqa: PLC0415
+    from chunkcalc.measurements import liked, read  # noqa: PLC0415
     from chunkcalc.scoring.score import score as run  # noqa: PLC0415
 
     said = {
         "gpu": gpu, "model": model, "engine": engine, "engine_version": engine_version, "tp": tp, "dp": attention_dp,
         "ep": ep, "weights": weights, "kv": kv, "budget": budget,
     }  # fmt: skip
-    found = read(Path(file), {name: each for name, each in said.items() if each is not None}, unit)
+    found = liked(read(Path(file), {name: each for name, each in said.items() if each is not None}, unit), like)
     own = gpu if gpu is not None and gpu.endswith(".toml") else None
     return become(
         Scored,

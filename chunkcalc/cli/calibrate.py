@@ -66,7 +66,7 @@ def calibrate(
             *files, gpu=gpu, engine=engine, model=model, tp=tp,
             attention_dp=attention_dp, ep=ep, weights=weights, kv=kv, engine_version=engine_version,
             budget=None if budget is None else units.parse_count(budget, "--budget"), unit=unit,  # type: ignore[arg-type]
-            mapped=_mapped(columns), progress=told,
+            mapped=options.pairs(columns, "--map"), progress=told,
         )  # fmt: skip
     for sentence in found.assumed:
         print(f"note: {sentence}", file=sys.stderr)
@@ -77,14 +77,6 @@ def calibrate(
     else:
         print(report.text(found, found.left_out, str(out)))
     raise typer.Exit(HOLDS if found.calibrated else FAILS)
-
-
-def _mapped(columns: str | None) -> dict[str, str]:
-    pairs = [each.partition("=") for each in (columns or "").split(",") if each.strip()]
-    wrong = next((name for name, _, column in pairs if not name.strip() or not column.strip()), None)
-    if wrong is not None:
-        raise ChunkcalcError(f"'{wrong:.40}' names no column", "--map", "write for example ttft_ms=first_token")
-    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def _check_target(out: Path, files: list[Path], *, force: bool) -> None:

@@ -117,6 +117,30 @@ def asked(link: str | None = None, **values: Any) -> Question:
     return Question(**read)
 
 
+def pairs(text: str | None, where: str) -> dict[str, str]:
+    """Names and what they stand for, from `a=b,c=d`.
+
+    Parameters
+    ----------
+    text : as written; None where it was left out
+    where : the option, for the error
+
+    Raises
+    ------
+    ChunkcalcError : a part that is none
+
+    >>> pairs("ttft_ms=first token", "--map")
+    {'ttft_ms': 'first token'}
+    """
+    parts = [each.partition("=") for each in (text or "").split(",") if each.strip()]
+    wrong = next((name for name, _, other in parts if not name.strip() or not other.strip()), None)
+    if wrong is not None:
+        raise ChunkcalcError(
+            f"'{wrong.strip():.40}' stands for nothing", where, "write for example ttft_ms=first_token"
+        )
+    return {name.strip(): other.strip() for name, _, other in parts}
+
+
 def check_latency_unit(unit: str | None) -> None:
     """Refuse a `--unit` that is none.
 

@@ -35,6 +35,10 @@ def score(
         None, help="Link between GPUs, such as 16GB/s or 16GB/s,20us.", rich_help_panel=DEPLOYMENT
     ),
     gateway: str = options.GATEWAY,
+    like: str = typer.Option(
+        None, metavar="NAME=KNOWN,...", rich_help_panel=DEPLOYMENT,
+        help="Models shaped like known ones, such as minimax-m2.7=minimax-m2.",
+    ),
     budget: int = typer.Option(None, help="Tokens per step (SGLang: the chunk).", rich_help_panel=DEPLOYMENT),
 ) -> None:  # fmt: skip
     """Score predictions against measured runs, steps or traces: MAPE, median, p90 and bias of TPOT and TTFT.
@@ -43,7 +47,7 @@ def score(
 
     Example: chunkcalc score results.csv --by model,gpu,engine
     """
-    from chunkcalc.measurements import read  # noqa: PLC0415 - quick help
+    from chunkcalc.measurements import liked, read  # noqa: PLC0415 - quick help
     from chunkcalc.report import score as report  # noqa: PLC0415
     from chunkcalc.scoring.score import score as run  # noqa: PLC0415
 
@@ -53,7 +57,8 @@ def score(
         "gpu": gpu, "model": model, "engine": engine, "engine_version": engine_version, "tp": tp, "dp": attention_dp,
         "ep": ep, "weights": weights, "kv": kv, "budget": budget,
     }  # fmt: skip
-    found = read(file, {name: value for name, value in said.items() if value is not None}, unit)  # type: ignore[arg-type]
+    read_as = read(file, {name: value for name, value in said.items() if value is not None}, unit)  # type: ignore[arg-type]
+    found = liked(read_as, options.pairs(like, "--like"))
     for sentence in found.assumed:
         print(f"note: {sentence}", file=sys.stderr)
     columns = [name.strip() for name in by.split(",") if name.strip()] if by else []

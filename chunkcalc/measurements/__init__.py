@@ -6,6 +6,7 @@ read(Path("results.csv"), {"gpu": "h100-sxm"}).runs
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,7 +19,7 @@ from chunkcalc.measurements.run import MeasuredTrace, Measurements, Run, Skipped
 from chunkcalc.measurements.serving import PER_SECOND, Unit
 from chunkcalc.measurements.tables import read_table
 
-__all__ = ["MeasuredTrace", "Measurements", "Run", "Skipped", "StepRow", "Timed", "Unit", "parse", "read"]
+__all__ = ["MeasuredTrace", "Measurements", "Run", "Skipped", "StepRow", "Timed", "Unit", "liked", "parse", "read"]
 
 MAX_BYTES = 64 * 2**20
 
@@ -84,3 +85,27 @@ def parse(
     if start in "{[":
         return read_documents(split(content, path), path, stated, unit)
     return read_table(content, path, stated, unit, mapped)
+
+
+def liked(found: Measurements, like: Mapping[str, str]) -> Measurements:
+    """Measurements of models that are shaped like others, read as those.
+
+    Parameters
+    ----------
+    found : what a file holds
+    like : names as the file has them -> names that are known
+
+    Raises
+    ------
+    ChunkcalcError : a name that no row has
+    """
+    named = {each.model for each in found.runs} | {each.model for each in found.steps}
+    named |= {each.model for each in found.traces}
+    unknown = next((name for name in like if name not in named), None)
+    if unknown is not None:
+        raise ChunkcalcError(f"no row is of '{unknown:.60}'", "--like", "name models as the file does")
+    return found._replace(
+        runs=tuple(replace(each, model=like.get(each.model, each.model)) for each in found.runs),
+        steps=tuple(replace(each, model=like.get(each.model, each.model)) for each in found.steps),
+        traces=tuple(replace(each, model=like.get(each.model, each.model)) for each in found.traces),
+    )
