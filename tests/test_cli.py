@@ -64,7 +64,7 @@ def test_json_is_versioned_and_complete():
     assert data["schema"] == "chunkcalc.solve/2"
     assert list(data) == [
         "schema", "inputs", "verdict", "certain", "may_hold", "chunk", "safest_chunk", "budget", "limits", "mean_alone",
-        "textbook", "floor", "expected", "knee", "host", "window", "chunking", "capacity", "load",
+        "textbook", "floor", "expected", "knee", "host", "measured", "window", "chunking", "capacity", "load",
         "needs_disaggregation", "pools", "reasons", "remedies", "flags", "warnings",
     ]  # fmt: skip
     assert [(line["name"], line["limit"]) for line in data["limits"]] == [("ttft", 2.0), ("tpot", 0.06), ("itl", 0.06)]

@@ -128,7 +128,8 @@ def test_links_lead_somewhere(path):
 
 def commands(text: str) -> list[list[str]]:
     """The command lines of chunkcalc in code, up to a pipe or the engine's own words after `--`."""
-    found = re.findall(r"(?:^ {4,}|\$ |\| |&& |bin/|script: |`)chunkcalc ([^|&`\n]+)", text, re.M)
+    joined = re.sub(r" \\\n\s*", " ", text)
+    found = re.findall(r"(?:^ {4,}|\$ |\| |&& |bin/|script: |`)chunkcalc ([^|&`\n]+)", joined, re.M)
     return [list(takewhile(lambda word: word != "--", shlex.split(line))) for line in found]
 
 

@@ -51,8 +51,8 @@ def calibrate(
 ) -> None:  # fmt: skip
     """Fit a GPU's profile to your own runs and step logs; then give it as --gpu FILE. One run is enough to begin.
 
-    vLLM logs its steps with --enable-logging-iteration-details, TensorRT-LLM with print_iter_log; give its start-up log
-    as well. Exit code 1 and no file where the shipped profile predicts your rows as well.
+    Engines log their own steps where they are told to (docs/accuracy.md); give the start-up log as well.
+    Exit code 1 and no file where the shipped profile predicts your rows as well.
 
     Example: chunkcalc calibrate bench/*.json --gpu h100-sxm --engine vllm -o my-h100.toml
     """

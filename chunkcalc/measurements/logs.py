@@ -1,7 +1,7 @@
 """The steps that an engine logs itself, and what its start-up log says of it: vLLM, SGLang and TensorRT-LLM.
 
-vLLM with --enable-logging-iteration-details writes a line per step, TensorRT-LLM with print_iter_log one per iteration,
-SGLang one in forty decode steps. The mean context of the decodes follows from the use of the KV cache.
+vLLM and TensorRT-LLM write a line per step where they are told to, SGLang one in forty decode steps. The mean
+context of the decodes follows from the use of the KV cache.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements.cells import UnreadableError, engine_name, kv_format, text, weight_format
 from chunkcalc.measurements.facts import require
@@ -86,7 +87,8 @@ def read_log(content: str, path: str, given: Mapping[str, object]) -> Measuremen
     capacity = own or (int(str(said)) if said else None)
     if not seen:
         if own is None:
-            hint = "start the engine with --enable-logging-iteration-details (vLLM) or print_iter_log (TensorRT-LLM)"
+            words = {each.title: each.logs_steps for each in map(dialect, MARKS) if each.logs_steps}
+            hint = f"start it with {' or '.join(f'{flag} ({title})' for title, flag in words.items())}"
             raise ChunkcalcError("logs no steps", path, hint)
         return Measurements("steps", launch={**launch, "kv_tokens": own})
     facts: dict[str, Any] = {"engine": engine, **launch, **given}
