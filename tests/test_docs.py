@@ -59,6 +59,8 @@ def place():
         shutil.copytree(ROOT / "examples" / "good", folder / "deploy")
         shutil.copytree(ROOT / "examples" / "bench", folder / "bench")
         shutil.copy(ROOT / "examples" / "bench" / "results.csv", folder / "results.csv")
+        shutil.copy(ROOT / "examples" / "bench" / "metrics.txt", folder / "metrics.txt")
+        shutil.copy(ROOT / "examples" / "good" / "llama-8b.yaml", folder / "deploy.yaml")
         configs = json.loads((ROOT / "tests" / "configs.json").read_text())
         (folder / "config.json").write_text(json.dumps(configs["llama-3.1-8b"]))
         rows = "".join(f"{0.7 * index:.1f},{900 + 10 * index},{40 + index}\n" for index in range(30))

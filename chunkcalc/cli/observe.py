@@ -55,7 +55,7 @@ def observe(
 
     Exit code 1 where the limits fail under the load that was seen, 2 where there is nothing to judge.
 
-    Example: chunkcalc observe http://localhost:8000/metrics --apart 60s --config deploy.yaml --gpu h100 --ttft 2s
+    Example: chunkcalc observe metrics.txt --config deploy.yaml --gpu h100 --ttft 2s
     """
     from chunkcalc.report import observed as report  # noqa: PLC0415
     from chunkcalc.scoring import observed as scoring  # noqa: PLC0415
