@@ -148,7 +148,8 @@ def learn(observations: Sequence[Observation], prior: Factors = PRIOR) -> Learne
 
     def off(moved: Any, x: Any, here: Any, slopes: Any) -> Any:
         far = (here + slopes @ (moved - x) - measured) / spread
-        return np.concatenate([np.sign(far) * FAR * np.sqrt(2 * (np.sqrt(1 + (far / FAR) ** 2) - 1)), moved])
+        # sqrt(2 (sqrt(1 + z^2) - 1)) with z = far / FAR, written so that it keeps its slope at nothing.
+        return np.concatenate([math.sqrt(2) * far / np.sqrt(np.sqrt(1 + (far / FAR) ** 2) + 1), moved])
 
     for _ in range(ROUNDS):
         here, slopes = logarithms(observations, list(x), prior)

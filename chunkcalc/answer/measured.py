@@ -34,7 +34,7 @@ FALLBACK_BUDGET = 8192
 # Standard deviations of what is left of a quantity's logarithm once the factors of its system are right: whole sets of
 # three collections with two of their rows given (benchmarks/measured.py).
 SPREADS: Mapping[str, float] = {
-    "tpot": 0.025, "ttft": 0.08, "itl": 0.08, "step": 0.04, "prefill": 0.04, "output": 0.03,
+    "tpot": 0.03, "ttft": 0.1, "itl": 0.1, "step": 0.04, "prefill": 0.04, "output": 0.03,
 }  # fmt: skip
 DECODING = ("tpot", "itl", "step", "output")  # quantities that depend on who decodes
 _PER_CHUNK = re.compile(r"(?P<value>.+?)\s+per\s+chunk(?:\s+of\s+(?P<chunk>[^\s,]+))?(?P<rest>[\s,].*)?")
