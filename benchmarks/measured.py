@@ -154,9 +154,10 @@ def main() -> None:
     parser.add_argument("evidence", type=Path)
     parser.add_argument("--given", type=int, choices=(1, 2), default=2)
     parser.add_argument("--sets", type=int, default=None, help="only so many, drawn")
+    parser.add_argument("--skip", type=int, default=0, help="leave so many of the drawn ones out")
     options = parser.parse_args()
     errors = Errors()
-    for rows in sets(options.evidence / "serving")[: options.sets]:
+    for rows in sets(options.evidence / "serving")[options.skip :][: options.sets]:
         middle = len(rows) // 2
         errors.add(rows, {0, middle} if options.given == 2 else {middle})
     errors.show()

@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import sys
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.learning import LINEAR, Factors, prior_for
 from chunkcalc.answer.measured import SPREADS, Number, Numbers, observation, parse_number

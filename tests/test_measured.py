@@ -43,7 +43,7 @@ def numbers_of(texts, truth=TRUE):
         ("ttft = 0.9 s @ users 16, prompt 4k", "ttft", 0.9, {"users": 16, "prompt": 4000}),
         ("output=1500 tokens/s at concurrency=64", "output", 1500, {"users": 64}),
         ("kv=412k tokens", "kv", 412_000, {}),
-        ("kv=30.5GiB", "kv", -30.5 * 2**30, {}),
+        ("kv=30.5GiB", "kv_bytes", 30.5 * 2**30, {}),
     ],
 )
 def test_numbers_are_read_as_people_write_them(text, name, value, at):

@@ -188,4 +188,5 @@ def test_overheads_are_those_of_the_architecture_in_seconds():
     assert hopper.launches != blackwell.launches
     assert hopper.decode_layer == blackwell.decode_layer
     for name in {key.rsplit("_", 1)[0] for key in SCALED}:
-        assert 0 <= getattr(hopper, name) < 1, f"{name} is in seconds"
+        most = 1.0 if name in ("handover", "reshard") else 0.1
+        assert 0 <= getattr(hopper, name) < most, f"{name} is in seconds"

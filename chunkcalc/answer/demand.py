@@ -17,7 +17,7 @@ from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, Outlook, outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals
 from chunkcalc.answer.recommendation import FINE_ALIGNMENT
 from chunkcalc.answer.records import DISAGGREGATE, FEASIBLE, OVERLOADED, RETUNE, Load
-from chunkcalc.answer.resolve import Case, decode_tokens
+from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.verdict import (
     FAILS,
     Verdict,
@@ -29,6 +29,7 @@ from chunkcalc.answer.verdict import (
     may_hold,
     status,
 )
+from chunkcalc.engines.capacity import decode_tokens
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.time import search

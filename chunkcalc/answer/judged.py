@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from chunkcalc import ops
-from chunkcalc.answer.resolve import decode_tokens
-from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
+from chunkcalc.engines.capacity import decode_tokens, largest_step, needed_bytes, pool_bytes
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Band, Deployment, Slo, Workload
 from chunkcalc.time.search import Limit, RangeBounds

@@ -33,9 +33,12 @@ class Factors(NamedTuple):
 
 
 LINEAR = frozenset(("sequence",))  # a time so small that it may grow a thousandfold: itself varies, not its logarithm
-# Standard deviations of their logarithms, for systems of which nothing was measured: see benchmarks/measured.py.
+# Standard deviations of their logarithms, for systems of which nothing was measured: those of a few with which the
+# other rows of 150 public sets came out best (benchmarks/measured.py); that of the host lies within `host_spread`, that
+# of a sequence is not calibrated.
 PRIOR = Factors(kernels=0.15, prompts=0.25, host=0.4, request=0.7, sequence=0.5)
-# The same on hardware whose kernels nobody measured: a processor's peaks say little of what it reaches.
+# The same on hardware whose kernels nobody measured, not calibrated: wide enough for the processor of
+# benchmarks/real_engine.py, whose peaks say little of what it reaches.
 WIDE = Factors(kernels=0.8, prompts=0.8, host=0.8, request=1.0, sequence=500.0)
 FAR = 3.0  # standard deviations from which on a number counts less (soft L1): another cause is likelier then
 ROUNDS, CLOSE = 8, 1e-3  # of linearising; standard deviations by which the factors still move
@@ -158,10 +161,23 @@ def learn(observations: Sequence[Observation], prior: Factors = PRIOR) -> Learne
         step, x = np.abs(found.x - x).max(), found.x
         if step < CLOSE:
             break
-    covariance = np.linalg.inv(found.jac.T @ found.jac)
-    return Learned(
-        factors_at([float(each) for each in x], prior), tuple(tuple(float(each) for each in row) for row in covariance)
-    )
+    seen = found.jac[: len(observations)]  # the other rows are the prior's
+    return Learned(factors_at([float(each) for each in x], prior), covariance_of(seen))
+
+
+def covariance_of(seen: Any) -> tuple[tuple[float, ...], ...]:
+    """Covariance of the factors after observations, in standard deviations of the prior.
+
+    Parameters
+    ----------
+    seen : a row for each: its slopes over these, in units of how exact it is
+    """
+    import numpy as np  # noqa: PLC0415
+
+    size = len(Factors._fields)
+    rows = np.array(seen, dtype=float).reshape(-1, size)
+    found = np.linalg.inv(np.eye(size) + rows.T @ rows)
+    return tuple(tuple(float(each) for each in row) for row in found)
 
 
 def logarithms(

@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from chunkcalc import units
+from chunkcalc.answer.judged import outlook
 from chunkcalc.answer.learning import Factors, Observation, with_factors
-from chunkcalc.engines.capacity import capacity, largest_step, pool_bytes
+from chunkcalc.engines import default_budget
+from chunkcalc.engines.capacity import capacity, decode_tokens, largest_step, pool_bytes
 from chunkcalc.engines.dialects import dialect
-from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError
-from chunkcalc.records import Deployment, Workload
-from chunkcalc.time.service import Service, accepted_tokens, request_overhead
+from chunkcalc.records import Deployment, Slo, Workload
+from chunkcalc.time.service import Service
 from chunkcalc.time.step import timer_for
 from chunkcalc.traffic.closed_loop import Bench, closed_loop
 
@@ -30,12 +31,13 @@ CONDITIONS = ("chunk", "budget", "batch", "users", "prompt", "output", "context"
 MOST_NUMBERS = 32
 LONGEST = 200  # characters of a number with its conditions
 REQUESTS_PER_USER = 10  # of a benchmark with users
-FALLBACK_BUDGET = 8192
-# Standard deviations of what is left of a quantity's logarithm once the factors of its system are right: whole sets of
-# three collections with two of their rows given (benchmarks/measured.py).
+# Standard deviations of what is left of the logarithm of a quantity once the factors of its system are right. Of TPOT
+# and TTFT those of a few with which the other rows of 150 public sets came out best (benchmarks/measured.py); an output
+# rate and the gap count as these two, a step and a rate of prompts as runs of one configuration differ (1 to 4 %).
 SPREADS: Mapping[str, float] = {
     "tpot": 0.03, "ttft": 0.1, "itl": 0.1, "step": 0.04, "prefill": 0.04, "output": 0.03,
 }  # fmt: skip
+KV, KV_BYTES = "kv", "kv_bytes"
 DECODING = ("tpot", "itl", "step", "output")  # quantities that depend on who decodes
 _PER_CHUNK = re.compile(r"(?P<value>.+?)\s+per\s+chunk(?:\s+of\s+(?P<chunk>[^\s,]+))?(?P<rest>[\s,].*)?")
 _GIVEN = re.compile(r"(?P<name>[a-z_]+)\s*=\s*(?P<value>.+?)(?:\s+(?:at|@)\s+(?P<rest>.*))?")
@@ -45,8 +47,8 @@ class Number(NamedTuple):
     """A number that somebody measured.
 
     text : as written
-    name : tpot, itl, ttft, step, prefill, output or kv
-    value : [s], [token/s], or of the KV cache [token]; negative for bytes of a GPU [byte]
+    name : tpot, itl, ttft, step, prefill, output, kv or kv_bytes
+    value : [s], [token/s], of the KV cache of a rank [token], or of a GPU [byte]
     at : conditions by name
     """
 
@@ -111,17 +113,19 @@ def parse_number(text: str, where: str = WHERE) -> Number:
     if per and "=" not in per["value"]:
         chunk = {"chunk": units.parse_count(per["chunk"], where)} if per["chunk"] else {}
         rest = re.sub(r"^[\s,]*(at|@)?\s*", "", per["rest"] or "")
-        at = _conditions(rest, chunk, where)
-        return Number(plain, "step", units.parse_duration(per["value"], where), tuple(at.items()))
+        said = tuple(_conditions(rest, chunk, where).items())
+        return Number(plain, "step", units.parse_duration(per["value"], where), said)
     found = _GIVEN.fullmatch(plain)
     if not found:
         raise ChunkcalcError(f"'{plain:.60}' is no measured number", where, HINT)
     name = found["name"]
-    if name not in (*SPREADS, "kv"):
-        raise ChunkcalcError(f"'{name:.40}' is not known", where, f"choose from {', '.join((*SPREADS, 'kv'))}")
-    return Number(
-        plain, name, _value(name, found["value"], where), tuple(_conditions(found["rest"] or "", {}, where).items())
-    )
+    if name not in (*SPREADS, KV):
+        raise ChunkcalcError(f"'{name:.40}' is not known", where, f"choose from {', '.join((*SPREADS, KV))}")
+    at = tuple(_conditions(found["rest"] or "", {}, where).items())
+    if name == KV and found["value"].endswith("B"):
+        size = found["value"].removesuffix("B")
+        return Number(plain, KV_BYTES, units.parse_rate(f"{size}B/s", "B/s", where), at)
+    return Number(plain, name, _value(name, found["value"], where), at)
 
 
 def parse_numbers(texts: str | Sequence[str], where: str = WHERE) -> Numbers:
@@ -143,9 +147,7 @@ def parse_numbers(texts: str | Sequence[str], where: str = WHERE) -> Numbers:
 
 
 def _value(name: str, text: str, where: str) -> float:
-    if name == "kv":
-        if text.endswith("iB") or text.endswith("GB"):
-            return -units.parse_rate(f"{text.replace('iB', 'i').removesuffix('B')}B/s", "B/s", where)
+    if name == KV:
         return float(units.parse_count(re.sub(r"\s*tok(en)?s?$", "", text), where))
     if name in ("prefill", "output"):
         rate = re.fullmatch(r"(.+?)\s*(?:tok(?:en)?s?|t)/s", text)
@@ -197,11 +199,8 @@ def observation(number: Number, deployment: Deployment, workload: Workload, budg
             f"'{number.text}' does not say how many decode", WHERE, "add 'at batch 32' or 'at users 32'"
         )
     quantity = _with_users if users else _AT_BATCH[number.name]
-
-    given = number.given("budget", budget) or default_budget(deployment)
-    ranks = deployment.parallelism.dp * deployment.parallelism.pp
-    decodes = own.batch / ranks * (1 + own.draft_tokens) if deployment.engine.budget_counts_decodes else 0
-    chunk = number.given("chunk") or max(1, int(given - decodes))
+    given = number.given("budget", budget) or step_budget(deployment)
+    chunk = number.given("chunk") or max(1, given - decode_tokens(deployment, own, own.batch))
 
     def predict(factors: Factors) -> float:
         return quantity(number, with_factors(deployment, factors), own, chunk)
@@ -209,21 +208,14 @@ def observation(number: Number, deployment: Deployment, workload: Workload, budg
     return Observation(number.value, predict, SPREADS[number.name])
 
 
-def default_budget(deployment: Deployment) -> int:
-    """The tokens of a step of an engine that was started without a flag for them [token]."""
-    engine = deployment.engine
-    field = dialect(engine.name).budget.lstrip("-").replace("-", "_")
-    found = table(engine.name, engine.version).default(field, deployment.hardware)
-    return found.value if found and isinstance(found.value, int) and found.value > 0 else FALLBACK_BUDGET
+def step_budget(deployment: Deployment) -> int:
+    """The tokens of a step of a rank of an engine that was started without a flag for them [token]."""
+    whole = default_budget(deployment.engine, deployment.hardware)
+    return whole if dialect(deployment.engine.name).budget_per_rank else max(1, whole // deployment.parallelism.dp)
 
 
 def _service(deployment: Deployment, own: Workload) -> Service:
-    timer = timer_for(deployment, own.draft_tokens)
-    return Service(
-        timer.expected, own, deployment.parallelism, mixed=deployment.engine.composition == "mixed",
-        accepted=accepted_tokens(own.draft_tokens, own.draft_acceptance),
-        request_overhead=request_overhead(deployment, own.prompt), interval=deployment.engine.prefill_interval,
-    )  # fmt: skip
+    return outlook(deployment, own, Slo()).expected
 
 
 def _of_prompts(number: Number) -> bool:
@@ -285,11 +277,11 @@ def kv_shift(number: Number, deployment: Deployment, workload: Workload, budget:
     -------
     the prediction, in the number's unit; the difference [byte]
     """
-    tokens = number.given("budget", budget) or default_budget(deployment)
+    tokens = number.given("budget", budget) or step_budget(deployment)
     alone = replace(workload, batch=0)
     pool = float(pool_bytes(deployment, *largest_step(deployment, alone, tokens)))
-    if number.value < 0:
-        return -pool, -number.value - pool
+    if number.name == KV_BYTES:
+        return pool, number.value - pool
     per_token = capacity(deployment, alone, tokens).kv_bytes_per_token
     if not per_token:
         raise ChunkcalcError(f"{deployment.model.id} keeps no cache per token", WHERE, "give it in GiB")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 from chunkcalc.answer.judged import Outlook, half_widths
-from chunkcalc.answer.learning import Factors, Observation, logarithms, prior_for
+from chunkcalc.answer.learning import Factors, Observation, covariance_of, logarithms, prior_for
 from chunkcalc.answer.measured import observation, parse_number
 from chunkcalc.answer.records import Answer
-from chunkcalc.answer.taught import LEFT, quantities
+from chunkcalc.answer.taught import narrowing, quantities
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Band, Deployment, Workload
@@ -27,8 +28,9 @@ SETTLED = 0.1  # of the doubt that is left, at which no further run is asked for
 WORTH = 0.02  # by which a further run must lessen it
 PER_USER = 5  # requests of a run
 Z80 = 1.2816
-QUANTITY = {"tpot": 0, "ttft": 1, "itl": 2}  # of a limit, among those that bands are narrowed by
+STILL = 1e-9  # of a logarithm: nothing was learned
 STEPS, BENCH, PREFILL = "steps", "bench", "prefill"
+Rows = list[list[float]]  # slopes of observations over the factors, in units of how exact each is
 
 
 class Plan(NamedTuple):
@@ -89,27 +91,26 @@ def probe(answer: Answer, view: Outlook) -> Probe:
     """
     deployment, workload, chunk = view.deployment, view.workload, answer.chunk
     prior, wide = prior_for(view.timer), half_widths(view.timer)
-    judged = [(each.name, math.log(each.value / each.of(view.expected, chunk))) for each in view.judged]
+    margins = {each.name: math.log(each.value / each.of(view.expected, chunk)) for each in view.judged}
     _, slopes = logarithms(quantities(deployment, workload, answer.budget), [0.0] * len(prior), prior)
-    limits = [(QUANTITY[name], margin) for name, margin in judged]
+    limits = [({"itl": "gap"}.get(name, name), margin) for name, margin in margins.items()]
     doubtful = _Doubt(limits, slopes, wide)
-    precision = [[float(i == j) for j in range(len(prior))] for i in range(len(prior))]
-    open_limits = tuple(name for name, margin in judged if abs(margin) < math.log1p(wide[QUANTITY[name]]))
+    open_limits = tuple(name for name, margin in margins.items() if abs(margin) < math.log1p(view.band(name)))
     plans = [(plan, _slopes(plan, deployment, workload, prior)) for plan in candidates(answer, view)]
-    now, chosen = doubtful.left(precision), list[Chosen]()
-    left = now
+    seen, chosen = list[list[float]](), list[Chosen]()
+    now = left = doubtful.left(seen)
     while plans and left > SETTLED and len(chosen) < MOST:
         first = chosen or plans[0][0].kind != STEPS  # the log of steps costs a flag and tells most: it comes first
-        ranked = [(doubtful.left(_with(precision, seen)), index) for index, (_, seen) in enumerate(plans)]
+        ranked = [(doubtful.left([*seen, *rows]), index) for index, (_, rows) in enumerate(plans)]
         best, index = min(ranked if first else ranked[:1])
         if left - best < WORTH:
             if first:
                 break
             del plans[0]
             continue
-        plan, seen = plans.pop(index)
-        precision, left = _with(precision, seen), best
-        chosen.append(Chosen(plan, left, doubtful.widths(precision)))
+        plan, rows = plans.pop(index)
+        seen, left = [*seen, *rows], best
+        chosen.append(Chosen(plan, left, doubtful.widths(seen)))
     return Probe(doubt=now, open_limits=open_limits, widths=wide, chosen=tuple(chosen))
 
 
@@ -149,7 +150,7 @@ def _plan(
     return Plan(kind, budget, users, requests, output, PER_USER * (loop.ttft + output * loop.tpot), texts)
 
 
-def _slopes(plan: Plan, deployment: Deployment, workload: Workload, prior: Factors) -> list[list[float]]:
+def _slopes(plan: Plan, deployment: Deployment, workload: Workload, prior: Factors) -> Rows:
     """Slopes of what a run measures over the factors, in units of how exact it is."""
     seen: list[Observation] = [
         observation(parse_number(text), deployment, workload, plan.budget) for text in plan.texts
@@ -158,68 +159,30 @@ def _slopes(plan: Plan, deployment: Deployment, workload: Workload, prior: Facto
     return [[slope / one.spread for slope in row] for one, row in zip(seen, slopes, strict=True)]
 
 
-def _with(precision: Sequence[Sequence[float]], seen: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The inverse covariance of the factors with further observations."""
-    size = range(len(precision))
-    return [[precision[i][j] + sum(row[i] * row[j] for row in seen) for j in size] for i in size]
-
-
 class _Doubt:
     """How likely the limits of an answer are still open, by how exactly the factors are known."""
 
-    def __init__(self, limits: Sequence[tuple[int, float]], slopes: Sequence[Sequence[float]], wide: Band) -> None:
+    def __init__(self, limits: Sequence[tuple[str, float]], slopes: Sequence[Sequence[float]], wide: Band) -> None:
         self.limits, self.slopes, self.wide = limits, slopes, wide
 
-    def parts(self, precision: Sequence[Sequence[float]]) -> list[float]:
-        """Standard deviation of each quantity over that before anything was measured."""
-        out = []
-        for slope, left in zip(self.slopes, LEFT, strict=True):
-            after = sum(g * x for g, x in zip(slope, solve(precision, slope), strict=True))
-            before = sum(g * g for g in slope)
-            out.append(math.sqrt((after + left**2) / (before + left**2)))
-        return out
+    def widths(self, seen: Rows) -> Band:
+        """The error bands that are left after observations."""
+        parts = narrowing(self.slopes, covariance_of(seen))
+        return Band(*(width * part for width, part in zip(self.wide, parts, strict=True)))
 
-    def widths(self, precision: Sequence[Sequence[float]]) -> Band:
-        """The error bands that are left."""
-        return Band(*(width * part for width, part in zip(self.wide, self.parts(precision), strict=True)))
-
-    def left(self, precision: Sequence[Sequence[float]]) -> float:
+    def left(self, seen: Rows) -> float:
         """How likely a limit still lies inside its band: the prediction will have moved by what was learned."""
-        parts, total = self.parts(precision), 0.0
-        for place, margin in self.limits:
-            sigma = math.log1p(self.wide[place]) / Z80
-            moved, width = (
-                sigma * math.sqrt(max(0.0, 1 - parts[place] ** 2)),
-                math.log1p(self.wide[place] * parts[place]),
-            )
-            total += _inside(margin, moved, width)
+        widths, total = self.widths(seen), 0.0
+        for name, margin in self.limits:
+            before, after = (math.log1p(getattr(band, name)) for band in (self.wide, widths))
+            moved = math.sqrt(max(0.0, before**2 - after**2)) / Z80
+            total += _inside(margin, moved, after)
         return total / max(1, len(self.limits))
 
 
 def _inside(margin: float, moved: float, width: float) -> float:
     """How likely a normal value about the margin lies within the width."""
-    if moved < 1e-9:
+    if moved < STILL:
         return float(abs(margin) < width)
-    return _normal((width - margin) / moved) - _normal((-width - margin) / moved)
-
-
-def _normal(z: float) -> float:
-    return 0.5 * (1 + math.erf(z / math.sqrt(2)))
-
-
-def solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """The solution of a few linear equations, symmetric and positive, by elimination.
-
-    >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0])
-    [1.0, 0.5]
-    """
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for i, pivot in enumerate(rows):
-        for other in rows[i + 1 :]:
-            share = other[i] / pivot[i]
-            for j in range(i, len(other)):
-                other[j] -= share * pivot[j]
-    out = [0.0] * len(rows)
-    for i in reversed(range(len(rows))):
-        out[i] = (rows[i][-1] - sum(rows[i][j] * out[j] for j in range(i + 1, len(rows)))) / rows[i][i]
-    return out
+    about = NormalDist(margin, moved)
+    return about.cdf(width) - about.cdf(-width)

@@ -13,6 +13,7 @@ from chunkcalc.answer.taught import Taught, teach
 from chunkcalc.catalog.lookup import load_hardware, load_model, with_link
 from chunkcalc.catalog.precision import check_arithmetic, precision_for
 from chunkcalc.engines import engine_for
+from chunkcalc.engines.capacity import decode_tokens
 from chunkcalc.engines.dialects import INTERVAL, MIXING, dialect
 from chunkcalc.engines.tables import table
 from chunkcalc.errors import ChunkcalcError, NotModelledError
@@ -171,25 +172,6 @@ def chunk_of(case: Case, batch: int) -> int | None:
             "--budget", "raise the budget or lower --batch",
         )  # fmt: skip
     return chunk
-
-
-def decode_tokens(deployment: Deployment, workload: Workload, batch: int) -> int:
-    """What the decodes of a step take out of the engine's budget, on one rank.
-
-    Parameters
-    ----------
-    deployment : the replica
-    workload : drafts per decode
-    batch : decoding requests of the replica [token]
-
-    Returns
-    -------
-    tokens [token]
-    """
-    if not deployment.engine.budget_counts_decodes:
-        return 0
-    ranks = deployment.parallelism.dp * deployment.parallelism.pp
-    return math.ceil(batch / ranks) * (1 + workload.draft_tokens)
 
 
 def _model(value: str | Model) -> tuple[Model, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,9 +14,6 @@ from chunkcalc.cli.output import FAILS, HOLDS, check_target, show_json, write_wh
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import EngineName
-
-if TYPE_CHECKING:  # what the other commands need none of
-    pass
 
 
 def calibrate(

@@ -72,7 +72,7 @@ def observe(
     facts = {"gpu": gpu, "model": model, "engine-version": engine_version or log.get("engine_version"),
              "gateway": gateway, "measured": measured or None}  # fmt: skip
     checked = _checked(config, command, load, {**limits, **facts})
-    deployment = None if checked is None or not checked.deployments else checked.deployments[0]
+    deployment = None if checked is None else checked.deployments[0]
     findings = [] if checked is None else checked.counting()
     found = _compared(page, load, deployment)
     told = _start_up(page, log, deployment)
@@ -137,7 +137,12 @@ def _checked(config: Path | None, command: list[str], load: Load, given: dict[st
     paths = ["-"] if config is None else [str(config)]
     settings = Settings(parsed(given, "command line", "command line"))
     options = Options(paths=tuple(paths), root=repository(paths), settings=settings, waivers=False)
-    return check(options, f"#!/bin/sh\n{shlex.join(command)}\n".encode)
+    found = check(options, f"#!/bin/sh\n{shlex.join(command)}\n".encode)
+    if not found.deployments:
+        raise ChunkcalcError(
+            "starts no engine that is known", "--config" if config else "--", "name what starts the server"
+        )
+    return found
 
 
 def _compared(page: Page, load: Load, deployment: Deployed | None) -> Observed:

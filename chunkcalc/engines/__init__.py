@@ -18,6 +18,7 @@ from chunkcalc.records import Engine, Hardware, Overheads, Parallelism
 # two parts (RTX PRO 6000 and RTX 4090); on Hopper and data-centre Blackwell it is taken as split.
 UNIFIED_ARCHITECTURES = frozenset(("ada", "blackwell-rtx"))
 
+FALLBACK_BUDGET = 8192  # where a table does not say
 # From here on vLLM normalises queries and keys over the ranks in one kernel (pull request 37045, March 2026).
 NORM_FUSED = "0.18.0"
 
@@ -53,3 +54,21 @@ def engine_for(
     if name == "vllm" and hardware.arch in UNIFIED_ARCHITECTURES:
         return replace(engine, attention="unified")
     return engine
+
+
+def default_budget(engine: Engine, hardware: Hardware) -> int:
+    """The tokens of a step where no flag says them, in the flag's own counting.
+
+    Parameters
+    ----------
+    engine : of the deployment
+    hardware : its GPU
+
+    Returns
+    -------
+    tokens; of all attention ranks where the engine counts so [token]
+    """
+    found = table(engine.name, engine.version).default(
+        dialect(engine.name).budget.strip("-").replace("-", "_"), hardware
+    )
+    return found.value if found and isinstance(found.value, int) and found.value > 0 else FALLBACK_BUDGET

@@ -7,6 +7,7 @@ activations leave. A larger budget needs more activation memory, hence leaves le
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from chunkcalc import ops
@@ -170,6 +171,25 @@ def shared_bytes(deployment: Deployment, workload: Workload) -> Any:
     if not workload.prefix_shared or not workload.prefix_hit:
         return 0.0
     return sequence_bytes(deployment, cached_tokens(workload.prompt, workload.prefix_hit))
+
+
+def decode_tokens(deployment: Deployment, workload: Workload, batch: int) -> int:
+    """What the decodes of a step take out of the engine's budget, on one rank.
+
+    Parameters
+    ----------
+    deployment : the replica
+    workload : drafts per decode
+    batch : decoding requests of the replica [token]
+
+    Returns
+    -------
+    tokens [token]
+    """
+    if not deployment.engine.budget_counts_decodes:
+        return 0
+    ranks = deployment.parallelism.dp * deployment.parallelism.pp
+    return math.ceil(batch / ranks) * (1 + workload.draft_tokens)
 
 
 def largest_step(deployment: Deployment, workload: Workload, c: float) -> tuple[float, float]:

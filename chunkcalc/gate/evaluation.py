@@ -18,6 +18,7 @@ from chunkcalc.answer.records import Answer
 from chunkcalc.answer.records import Load as Traffic
 from chunkcalc.answer.resolve import Case, resolve
 from chunkcalc.answer.solve import as_composed
+from chunkcalc.answer.taught import Taught
 from chunkcalc.answer.verdict import Verdict
 from chunkcalc.engines.capacity import Capacity, capacity
 from chunkcalc.engines.dialects import dialect, prototype
@@ -73,6 +74,14 @@ class Evaluation(Known):
 
     def question(self, batch: int | None, **changes: Any) -> Question:
         """The deployment and its workload as a question."""
+        return replace(self._asked(batch, **changes), taught=self._taught)
+
+    @cached_property
+    def _taught(self) -> Taught | None:
+        """What the numbers of the settings teach, on the deployment as it is written."""
+        return resolve(self._asked(None)).question.taught if self.settings.get("measured") else None
+
+    def _asked(self, batch: int | None, **changes: Any) -> Question:
         assert self.inspection is not None and self.model is not None and self.hardware is not None
         reading, settings = self.inspection.reading, self.settings
         parallelism = reading.parallelism

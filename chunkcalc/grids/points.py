@@ -15,9 +15,10 @@ import numpy as np
 
 from chunkcalc.answer.judged import Outlook, outlook
 from chunkcalc.answer.question import Question
-from chunkcalc.answer.resolve import OF_A_GPU, Case, decode_tokens, resolve
+from chunkcalc.answer.resolve import OF_A_GPU, Case, resolve
 from chunkcalc.answer.window import Window, every_limit, window
 from chunkcalc.catalog.lookup import named_gpus
+from chunkcalc.engines.capacity import decode_tokens
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import Slo, Workload
 from chunkcalc.time.step import StepTimer, timer_for

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
 
-LONGEST = 64 * 2**20  # characters of a page
 ENGINES = {"vllm:": "vllm", "sglang:": "sglang"}
 # What is read, by the names that versions of the engines gave it; the first that a page has counts.
 COUNTERS: Mapping[str, tuple[str, ...]] = {
@@ -108,7 +107,7 @@ def parse_page(text: str, where: str) -> Page:
     buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     prefix, model, flags = "", "", {}
     try:
-        for family in text_string_to_metric_families(text[:LONGEST]):
+        for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found = next((each for each in ENGINES if sample.name.startswith(each)), "")
                 if not found or not math.isfinite(sample.value):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from chunkcalc.answer.judged import half_widths
 from chunkcalc.answer.learning import Factors
 from chunkcalc.answer.records import Answer
 from chunkcalc.answer.taught import Taught, Told, shown
 from chunkcalc.records import Band
+from chunkcalc.time.step import timer_for
 
 SMALL = 0.015  # of a factor, below which it is not worth a word
 NAMED = Factors("kernels", "arithmetic", "host", "time per request", "time per sequence")  # type: ignore[arg-type]
@@ -27,7 +29,7 @@ def sentences(answer: Answer) -> Iterator[str]:
         return
     for told in taught.numbers:
         yield _number(told)
-    yield learned(taught, answer.error)
+    yield learned(taught, half_widths(timer_for(answer.case.deployment, answer.workload.draft_tokens)))
 
 
 def _number(told: Told) -> str:
@@ -42,7 +44,7 @@ def learned(taught: Taught, error: Band) -> str:
     Parameters
     ----------
     taught : by the numbers
-    error : half-widths of the errors of the answer [1]
+    error : half-widths of the errors of its predictions, without what traffic adds [1]
     """
     moved = [
         f"{name} x {value:.2f}" for name, value in zip(NAMED, taught.factors, strict=True) if abs(value - 1) > SMALL

@@ -31,7 +31,7 @@ def text(answer: Answer, found: Probe) -> str:
     for number, each in enumerate(found.chosen, 1):
         rows += [
             "",
-            *_wrapped(f"{number}. {_what(answer, each.plan)}, about {_minutes(each.plan.seconds)}"),
+            *_wrapped(f"{number}. {_what(each.plan)}, about {_minutes(each.plan.seconds)}"),
         ]
         rows += [f"   {line}" for command in commands(answer, each.plan) for line in _lines(command)]
         rows += _wrapped(f"   then {_bands(each.widths)}; {100 * each.doubt:.0f} % of the limits open", "   ")
@@ -60,7 +60,7 @@ def _bands(widths: Band) -> str:
     return "bands of " + ", ".join(f"{name} \u00b1{100 * width:.0f} %" for name, width in said)
 
 
-def _what(answer: Answer, plan: Plan) -> str:
+def _what(plan: Plan) -> str:
     if plan.kind == STEPS:
         return "the engine's own log of steps, under a mixed load"
     if plan.kind == PREFILL:

@@ -120,7 +120,7 @@ class Calibrated:
     factors : of the system, by name
     values : overheads that a profile of it holds, in seconds or as shares; empty where it is not calibrated
     before, after : errors with the shipped profile, and with the factors
-    held_out : errors of what was left out of the fit; those of `before` where there is too little to leave out
+    held_out : errors of what was left out of the fit; those of `after` where there is too little to leave out
     checked : something was left out
     kind, bands : of the models that were measured, and half-widths of the errors of what is predicted for them now;
         those of the shipped profile where it is not calibrated [1]

@@ -51,9 +51,10 @@ def gather(
         for name, value in found.launch.items()
         if name in SHARED and value is not None
     }
-    known = {**launch, **said}
     out = Gathered([], [], [], [])
     for file, alone in first:
+        own = {name: value for name, value in alone.launch.items() if name in SHARED and value is not None}
+        known = {**launch, **own, **said}  # a log knows its own server best
         found = read(file, known, unit, mapped) if launch and (alone.runs or alone.steps) else alone
         if found.traces:
             hint = "give results with mean TTFT and TPOT, or a log of steps"

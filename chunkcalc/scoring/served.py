@@ -11,6 +11,7 @@ from chunkcalc.answer.gateway import Gateway
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.catalog.lookup import load_hardware, load_model
+from chunkcalc.engines import default_budget
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.tables import VERSION, table
 from chunkcalc.errors import ChunkcalcError
@@ -26,7 +27,6 @@ from chunkcalc.traffic.lengths import parts
 from chunkcalc.work.counts import gpu_weight_bytes
 
 # Which table of defaults holds the tokens of a step, and the largest batch.
-FALLBACK_BUDGET = 8192
 PUBLIC = "inferencex"  # whose servers' launch scripts are known
 PROFILED = "inferencex-profiling"  # a rerun with settings of its own
 REQUESTS_PER_USER = 10  # of a public run, and assumed where a file does not say
@@ -172,9 +172,9 @@ class Servers:
         """Tokens of a step on a rank, and the largest batch of a rank."""
         engine, hardware = deployment.engine, deployment.hardware
         found, words = table(engine.name, engine.version), dialect(engine.name)
-        default = found.default(_field(words.budget), hardware)
-        stated = run.budget or launch.budget or (default.value if default else None)
-        budget = float(stated) if isinstance(stated, (int, float)) and stated > 0 else float(FALLBACK_BUDGET)
+        stated = run.budget or launch.budget
+        known = isinstance(stated, (int, float)) and stated > 0
+        budget = float(stated if known and stated else default_budget(engine, hardware))
         if not words.budget_per_rank:
             budget /= deployment.parallelism.dp  # its chunk is divided over the attention ranks
         most = run.max_num_seqs or launch.max_num_seqs

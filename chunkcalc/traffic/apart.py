@@ -42,7 +42,7 @@ class Pools:
 
 @dataclass(slots=True)
 class _DecodeUnit:
-    """One decode unit: who decodes, who waits, and when its step ends; None while it has nothing to do."""
+    """One decode unit: who decodes, who waits, and whether a step is under way."""
 
     decodes: Decodes = field(default_factory=lambda: Decodes(1.0))
     waiting: deque[Running] = field(default_factory=deque)
@@ -73,7 +73,6 @@ class _Apart:
         self.units = [_DecodeUnit() for _ in range(pools.decodes)]
         self.turn = 0
         self.events: list[tuple[float, int, int]] = []  # when, at which decode unit (-1: none yet), whose place
-        self.running: list[Running | None] = [None] * len(self.requests)
         self.out = [Served(request, None, None, None, None) for request in self.requests]
         self.times: dict[tuple[int, int], float] = {}
         for _ in range(min(len(self.requests), concurrency or len(self.requests))):
@@ -104,7 +103,7 @@ class _Apart:
     def _arrive(self, place: int, now: float) -> None:
         """A request comes to a decode unit with its first token."""
         request = self.requests[place]
-        self.running[place] = one = Running(request, place, request.prompt, produced=1.0, first=now, last=now)
+        one = Running(request, place, request.prompt, produced=1.0, first=now, last=now)
         if request.output <= 1:
             self._finished(one)
             return
