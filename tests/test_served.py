@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.engines import FALLBACK_BUDGET
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.measurements import Run
-from chunkcalc.scoring.served import COLD, FALLBACK_BUDGET, PROFILED, PUBLIC, REQUESTS_PER_USER, WARM, Servers
+from chunkcalc.scoring.served import COLD, PROFILED, PUBLIC, REQUESTS_PER_USER, WARM, Servers
 from chunkcalc.scoring.server_flags import poll_for
 
 RUN = Run(
