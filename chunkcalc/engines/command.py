@@ -29,6 +29,7 @@ ON_BY_DEFAULT = frozenset(
     ("enable-prefix-caching", "enable-chunked-prefill", "async-scheduling", "scheduler-reserve-full-isl",
      "use-tqdm-on-load", "enable-flashinfer-autotune")
 )  # fmt: skip
+SUBCOMMANDS = "cli.main"  # the module behind an engine's program: its subcommands follow
 SHELL = frozenset(("&&", "||", ";", "|", "&"))
 MOST_WORDS = 10_000
 
@@ -141,7 +142,7 @@ def _from(words: Sequence[str], environment: dict[str, str]) -> Command:
     if rest[:1] == ["serve"]:
         rest.pop(0)
     # A Python module takes no model as a word of its own; the program and the images do.
-    module = PROGRAMS.get(program) == engine and "." in program
+    module = PROGRAMS.get(program) == engine and "." in program and not program.endswith(SUBCOMMANDS)
     return Command(engine, tuple(rest), environment, not module, version)
 
 

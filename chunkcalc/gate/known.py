@@ -16,6 +16,7 @@ from chunkcalc.engines.tables import Table, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.facts import about_model, gpu_of, model_of
 from chunkcalc.gate.settings import Settings
+from chunkcalc.manifests.expand import unknowns
 from chunkcalc.manifests.process import Process
 from chunkcalc.records import ENGINE_NAMES, Hardware
 
@@ -67,7 +68,8 @@ class Known:
         except ChunkcalcError as error:
             self.lacking.append(str(error))
             return
-        self._resolve(model_name(command, self.given))
+        named = model_name(command, self.given)
+        self._resolve("" if unknowns(named) else named)
         if self.model is not None and self.hardware is not None and not self.lacking:
             self.inspection = inspect_command(
                 command, self.table, self.model.record, self.hardware.record, "server", self.given

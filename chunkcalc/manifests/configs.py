@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -107,6 +107,21 @@ def options(text: str, line: int = 1, pointer: str = "", file: str = "") -> dict
     if problem is not None or not roots or not isinstance(roots[0].value, dict):
         return None
     return plain_options(roots[0], line - 1, pointer, file)
+
+
+def moved(found: Mapping[str, Any], lines: Sequence[int]) -> dict[str, Any]:
+    """Options with their keys at other lines.
+
+    Parameters
+    ----------
+    found : as `options` reads them, from line 1
+    lines : of the file, by line of the options' text
+    """
+    out: dict[str, Any] = {}
+    for key, value in found.items():
+        word = Word(key, lines[min(key.line, len(lines)) - 1], key.pointer, key.file) if isinstance(key, Word) else key
+        out[word] = moved(value, lines) if isinstance(value, dict) else value
+    return out
 
 
 def plain_options(node: Node, above: int = 0, pointer: str | None = None, file: str = "") -> dict[str, Any]:

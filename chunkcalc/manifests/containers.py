@@ -13,7 +13,7 @@ from chunkcalc.engines.dialects import dialect, named
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box, Placed
-from chunkcalc.manifests.configs import options
+from chunkcalc.manifests.configs import moved, options
 from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
@@ -72,9 +72,10 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
         if command is not None:
             yield _with_files(command, box, {}, words[0].line)
         return
-    for path, (content, at) in script.files.items():
-        first = at(0)
-        written[path] = options(content, first.line, first.pointer, first.file)
+    for path, content in script.files.items():
+        first = content.place(0)
+        found = options(content.text, 1, first.pointer, first.file)
+        written[path] = found and moved(found, [place.line for place in content.places])
     for index, line in enumerate(script.lines):
         if line.words[0] == "eval" and depth < DEEPEST:
             joined = line.words[0].at(" ".join(line.words[1:]))

@@ -12,13 +12,17 @@ DECISIVE = frozenset(
      "chunked-prefill-size", "max-running-requests", "context-length", "max-num-tokens", "max-batch-size",
      "max-seq-len", "config", "extra-llm-api-options", "extra-engine-args", "block-size", "max-total-tokens",
      "kv-cache-free-gpu-memory-fraction", "num-gpu-blocks-override", "kv-cache-memory-bytes", "attn-dp-size",
-     "page-size", "max-prefill-tokens", "disaggregation-mode")
+     "page-size", "max-prefill-tokens", "disaggregation-mode", "enable-chunked-prefill", "enable-mixed-chunk",
+     "enable-dp-attention", "enable-attention-dp", "attention-dp-config", "enable-expert-parallel", "enforce-eager",
+     "disable-cuda-graph", "kv-cache-config", "cuda-graph-config", "build-config", "quant-config",
+     "scheduler-config", "compilation-config", "speculative-algorithm", "speculative-num-draft-tokens", "dtype",
+     "data-parallel-size-local", "nnodes", "cpu-offload-gb", "prefill-decode-interval")
 )  # fmt: skip
 
 
 def decisive(flag: str) -> bool:
     """Whether the value of a flag changes the answer."""
-    return flag.lstrip("-").replace("_", "-").partition(".")[0] in DECISIVE
+    return flag.lstrip("-").replace("_", "-").partition(".")[0].removeprefix("no-") in DECISIVE
 
 
 def harmless(text: str) -> bool:

@@ -49,9 +49,10 @@ def kubernetes(text: str, variables: Mapping[str, str]) -> str:
 
 def templates(text: str) -> str:
     """A text with what a template engine or a person must still fill in marked as unknown."""
-    if "{{" not in text and "<" not in text:
+    if "{" not in text and "<" not in text:
         return text
     text = re.sub(r"\{\{.*?\}\}", lambda match: unknown(" ".join(match.group().split())), text, flags=re.DOTALL)
+    text = re.sub(r"(?<![$\w{}])\{[A-Za-z_]\w*\}(?!\})", lambda match: unknown(match.group()), text)
     return re.sub(r"<[A-Za-z][\w .:/-]{0,60}>", lambda match: unknown(match.group()), text)
 
 
@@ -72,8 +73,15 @@ def closing(text: str, start: int, pair: str) -> int:
     return len(text)
 
 
-def dollar(text: str, start: int, variables: Mapping[str, str]) -> tuple[str, int]:
-    """What a `$` of a shell stands for, and the index after it."""
+def dollar(text: str, start: int, variables: Mapping[str, str], quoted: bool = False) -> tuple[str, int]:
+    """What a `$` of a shell stands for, and the index after it.
+
+    Parameters
+    ----------
+    text, start : where the `$` stands
+    variables : that are known
+    quoted : whether it stands between double quotes
+    """
     rest = text[start + 1 : start + 3]
     if rest == "((":
         end = closing(text, start + 3, "()")
@@ -86,14 +94,23 @@ def dollar(text: str, start: int, variables: Mapping[str, str]) -> tuple[str, in
         return unknown(" ".join(text[start:end].split())[:60]) if known is None else known, end
     if rest[:1] == "{":
         end = closing(text, start + 2, "{}")
-        return _braced(text[start + 2 : end - 1], variables), end
+        return _braced(text[start + 2 : end - 1], variables, quoted), end
     name = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]").match(text, start + 1)
     if not name:
         return "$", start + 1
     return variables.get(name.group(), unknown("$" + name.group())), name.end()
 
 
-def _braced(inside: str, variables: Mapping[str, str]) -> str:
+def _unquoted(text: str, variables: Mapping[str, str], quoted: bool) -> str:
+    """A default of `${NAME:-default}` as the shell reads it: its own quotes go, single ones hold what is in them."""
+    out = ""
+    for part in re.findall(r"'[^']*'|[^']+|'", text):
+        alone = len(part) > 1 and part[0] == part[-1] == "'" and not quoted
+        out += part[1:-1] if alone else text_of(re.sub(r'(?<!\\)"', "", part), variables)
+    return out
+
+
+def _braced(inside: str, variables: Mapping[str, str], quoted: bool = False) -> str:
     """`${NAME}`, `${NAME:-default}` and their like."""
     match = re.fullmatch(r"([A-Za-z_]\w*|\d)(?:(:?[-=+?])(.*))?", inside, re.DOTALL)
     if not match:
@@ -103,9 +120,9 @@ def _braced(inside: str, variables: Mapping[str, str]) -> str:
     value = variables.get(name)
     known = value is not None and (value != "" or not (kind or "").startswith(":"))
     if kind and kind[-1] == "+":
-        return text_of(other, variables) if known else ""
+        return _unquoted(other, variables, quoted) if known else ""
     if kind and kind[-1] in "-=" and not known:
-        default = text_of(other, variables)
+        default = _unquoted(other, variables, quoted)
         if kind[-1] == "=" and isinstance(variables, dict):
             variables[name] = default
         return default

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
-from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, Command, engine_of, locate, version_of_image
+from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, SUBCOMMANDS, Command, engine_of, locate, version_of_image
 from chunkcalc.engines.dialects import ROLE, SERVED_NAME, dialect
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.errors import ChunkcalcError
@@ -21,10 +21,17 @@ WRAPPERS = frozenset(
     ("exec", "nohup", "env", "sudo", "time", "numactl", "taskset", "mpirun", "mpiexec", "srun", "timeout", "stdbuf",
      "trtllm-llmapi-launch", "nsys", "tini", "dumb-init", "uv", "torchrun", "docker", "podman", "nerdctl", "command",
      "nice", "ionice", "setsid", "catatonit", "poetry", "pixi", "unshare", "chroot", "gosu", "su-exec", "singularity",
-     "apptainer", "enroot", "&&", "ld.so", "accelerate", "ray", "opentelemetry-instrument", "ddtrace-run")
+     "apptainer", "enroot", "&&", "ld.so", "accelerate", "ray", "opentelemetry-instrument", "ddtrace-run",
+     "systemd-run", "systemd-inhibit", "runuser", "doas", "flock", "ssh", "kubectl", "oc", "screen", "tmux", "chrt",
+     "prlimit", "cgexec", "unbuffer", "conda", "mamba", "micromamba", "pipenv", "hatch", "pdm", "rye", "xvfb-run",
+     "aprun", "jsrun", "flux", "prun", "mpirun.openmpi", "wsl", "caffeinate", "proot", "nsenter", "lxc", "incus")
 )  # fmt: skip
+OF_RANKS = frozenset(("mpirun", "mpiexec", "srun", "aprun", "jsrun", "prun"))  # whose processes see their own devices
+# What an unknown word may add: more than one word.
+_SEVERAL = re.compile(r"\[[@*]\]|\$[@*]|arg|opt|flag|param|extra|cmd", re.IGNORECASE)
 CONTAINER_PROGRAMS = frozenset(("docker", "podman", "nerdctl"))
 # Dynamo's workers take the engine's own arguments, and these of theirs; 1 where a value follows.
+DEVICES = "CUDA_VISIBLE_DEVICES"
 DYNAMO = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
 DYNAMO_FLAGS = {
     "--is-prefill-worker": 0, "--is-decode-worker": 0, "--migration-limit": 1, "--connector": 1, "--endpoint": 1,
@@ -56,8 +63,10 @@ def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "
     if dynamo is not None:
         engine, rest, serve = dynamo
         return Command(engine, tuple(rest), dict(variables), serve, "")
-    if words and PurePosixPath(words[0]).name in CONTAINER_PROGRAMS:
-        return _docker(words, variables)
+    container = next((i for i, word in enumerate(words) if PurePosixPath(word).name not in WRAPPERS - CONTAINER_PROGRAMS
+                      and not word.startswith("-")), len(words))  # fmt: skip
+    if container < len(words) and PurePosixPath(words[container]).name in CONTAINER_PROGRAMS:
+        return _docker(words[container:], variables)
     inside = [word for word in words if word.startswith("--container-image=")]  # of srun
     if inside:
         words, image = [word for word in words if word not in inside], inside[0].partition("=")[2]
@@ -68,6 +77,9 @@ def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "
     except ChunkcalcError:
         return None
     version = found.version or _version(image, found.engine)
+    if any(PurePosixPath(word).name in OF_RANKS for word in words):
+        variables = {name: value for name, value in variables.items() if name != DEVICES}
+        found.environment.pop(DEVICES, None)
     return found._replace(environment={**variables, **found.environment}, version=version)
 
 
@@ -83,20 +95,17 @@ def _version(image: str, engine: str) -> str:
 
 def _docker(words: Sequence[Word], variables: Mapping[str, str]) -> Command | None:
     """`docker run`: the image and what follows it, with the variables and GPUs that the options give."""
-    if "run" not in words and "exec" not in words:
+    if not {"run", "exec", "create"} & set(words):
         return None
     index = next((i for i, word in enumerate(words) if engine_of(word) and re.search("[/:]", word)), None)
-    if index is None:
-        return None
+    if index is None or "exec" in words[:3]:  # the engine in a container that runs, or in an image of another name
+        begins = next((i for i, word in enumerate(words) if engine_of(word)), None)
+        if begins is None:
+            return None
+        begins -= 2 if begins > 1 and words[begins - 1] == "-m" else 0
+        return of_words(words[begins:], {**variables, **_given(words[:begins])})
     options, image, rest = words[:index], words[index], list(words[index + 1 :])
-    given = dict(variables)
-    for option, value in pairwise(options):
-        name, equals, content = value.partition("=")
-        if option in ("-e", "--env") and equals:
-            given[name] = content
-    match = re.search(r"--gpus[= ](?:\S*device=([\d,]+)|(\d+))", " ".join(options))
-    if match:
-        given["CUDA_VISIBLE_DEVICES"] = match[1] or ",".join(str(n) for n in range(min(int(match[2]), 64)))
+    given = {**variables, **_given(options)}
     entry = next((options[i + 1] for i, word in enumerate(options[:-1]) if word == "--entrypoint"), None)
     if entry is not None:
         return of_words([entry, *rest], given, image)
@@ -104,6 +113,22 @@ def _docker(words: Sequence[Word], variables: Mapping[str, str]) -> Command | No
     if program is not None or (rest and not rest[0].startswith("-") and "vllm-openai" not in image):
         return program
     return of_words([image, *rest], given, image)
+
+
+def _given(options: Sequence[str]) -> dict[str, str]:
+    """Variables and devices that options of a container give it."""
+    out: dict[str, str] = {}
+    for option, value in pairwise(options):
+        name, equals, content = value.partition("=")
+        if option in ("-e", "--env") and equals:
+            out[name] = content
+    match = re.search(r"--gpus[= ](?:\S*device=([\d,]+)|(\d+))", " ".join(options))
+    single = re.findall(r"nvidia\.com/gpu=(\d+)", " ".join(options))
+    if match:
+        out[DEVICES] = match[1] or ",".join(str(n) for n in range(min(int(match[2]), 64)))
+    elif single:
+        out[DEVICES] = ",".join(single)
+    return out
 
 
 def _starts(words: Sequence[str], image: str) -> bool:
@@ -116,11 +141,11 @@ def _starts(words: Sequence[str], image: str) -> bool:
     if word == image:
         return True
     program = PurePosixPath(word).name
-    passed_on = not front or front[0] in WRAPPERS or front[0].startswith("python") or "=" in front[0]
+    passed_on = not front or front[0] in WRAPPERS or "python" in front[0] or "=" in front[0] or unknowns(front[0])
     if not passed_on or program not in PROGRAMS:
         return False
     if "." in program:
-        return bool(front) and front[-1] == "-m"
+        return bool(front) and front[-1] == "-m" and (not program.endswith(SUBCOMMANDS) or after == ["serve"])
     if program in ("vllm", "sglang"):
         return after == ["serve"]
     return not after or after[0] not in OTHER_SUBCOMMANDS
@@ -180,15 +205,32 @@ def settled(command: Command) -> tuple[Command, list[str], list[Word]]:
             flag = str(out[-1])
             out.pop()
         elif not equals:
-            if command.serve and not index:
+            if command.serve and not index and not _SEVERAL.search(missing[0]):
                 problems.append(f"the model is {missing[0]}: not known from this file")
+                out.append(word)  # it stands where a model must
             else:
                 problems.append(f"what {missing[0]} adds to the command line is not known from this file")
             continue
         if decisive(flag):
             problems.append(f"{flag} is {missing[0]}: not known from this file")
             unset.append(Word(placed(flag, word), getattr(word, "line", 0), getattr(word, "pointer", "")))
+    if unset:
+        out = _without(command.engine, out, {flag.partition("=")[0] for flag in unset})
     return command._replace(words=tuple(out)), problems, unset
+
+
+def _without(engine: str, words: Sequence[Word], flags: set[str]) -> list[Word]:
+    """The words without earlier values of flags whose last one is not known."""
+    out: list[Word] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.partition("=")[0] in flags:
+            skip = takes_value(engine, word)
+        else:
+            out.append(word)
+    return out
 
 
 def scripts_of(words: Sequence[Word]) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """A shell script -> the commands it would run, each word with its line. Nothing is run.
 
-Lines run one after the other, whatever the conditions: a variable that is set on some branch only is
-taken as not known.
+Lines run one after the other, whatever the conditions: what only some branch sets is taken as not known, the
+rest of a variable, an array or a written file is kept (`branches`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from chunkcalc.engines.words import Word
 from chunkcalc.frozen import dataclass
+from chunkcalc.manifests.branches import Content, either, either_content, either_text
 from chunkcalc.manifests.decisive import harmless
 from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
 
@@ -59,7 +60,7 @@ class Script:
 
     lines: list[Line] = field(default_factory=list)
     problem: str = ""
-    files: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    files: dict[str, Content] = field(default_factory=dict)
 
 
 def run_dry(
@@ -92,6 +93,16 @@ class _Token(NamedTuple):
     quoted: bool = False
 
 
+class _Here(NamedTuple):
+    """A here-document that begins on the next line."""
+
+    end: str
+    tabs: bool
+    quoted: bool
+    file: str = ""
+    appends: bool = False
+
+
 class _Reader:
     def __init__(
         self, text: str, place: Place, variables: dict[str, str], arguments: Sequence[Word] = (),
@@ -100,7 +111,7 @@ class _Reader:
         self.text, self.place, self.variables = text, place, variables
         self.arrays: dict[str, list[Word]] = {**(arrays or {}), "@": list(arguments)}
         self.index, self.depth, self.level = 0, 0, level
-        self.pending: list[tuple[str, bool, bool, str]] = []  # here-documents: end, tabs, quoted, file
+        self.pending: list[_Here] = []
         self.script = Script()
         self.cut_off, self.last, self.told = False, "", 0
         command: list[_Token] = []
@@ -161,35 +172,42 @@ class _Reader:
         if target is None:
             return
         if mark.group() in ("<<", "<<-"):
-            self.pending.append((str(target.word), mark.group() == "<<-", raw in "'\"\\", ""))
+            self.pending.append(_Here(str(target.word), mark.group() == "<<-", raw in "'\"\\"))
         elif ">" in mark.group():
-            self.written = str(target.word)
-            self.pending = [(end, tabs, quoted, file or self.written) for end, tabs, quoted, file in self.pending]
+            self.written, self.appends = str(target.word), ">>" in mark.group()
+            self.pending = [h if h.file else h._replace(file=self.written, appends=self.appends) for h in self.pending]
 
     written: str = ""
+    appends: bool = False
 
     def _here_documents(self) -> None:
         """The lines up to each end mark become the content of the file that they are written to."""
-        for end, tabs, quoted, file in self.pending:
+        for here in self.pending:
             begin, body = self.index, ""
             while self.index < len(self.text):
                 stop = self.text.find("\n", self.index)
                 stop = len(self.text) if stop < 0 else stop
                 line = self.text[self.index : stop]
                 self.index = min(stop + 1, len(self.text))
-                if (line.lstrip("\t") if tabs else line).strip() == end:
+                if (line.lstrip("\t") if here.tabs else line).strip() == here.end:
                     break
-                body += (line.lstrip("\t") if tabs else line) + "\n"
-            target = file or self.written
+                body += (line.lstrip("\t") if here.tabs else line) + "\n"
+            target = here.file or self.written
             if target:
-                content = body if quoted else text_of(body, self.variables)
-                self.script.files[target] = (content, self._line_place(begin))
-        self.pending, self.written = [], ""
+                content = body if here.quoted else text_of(body, self.variables)
+                self._write(target, content, self.place(begin), here.appends or (not here.file and self.appends))
+        self.pending, self.written, self.appends = [], "", False
 
-    def _line_place(self, begin: int) -> Place:
+    def _write(self, target: str, text: str, first: Word, appends: bool) -> None:
         """Content whose variables are put in keeps its lines, not its columns."""
-        first = self.place(begin)
-        return lambda line: Word("", first.line + line, first.pointer, first.file)
+        files, new = self.script.files, Content.at(text, first)
+        before = files.get(target)
+        if before is None:
+            files[target] = new
+        elif self.depth > 0:
+            files[target] = either_content(before, new, appends, target)
+        else:
+            files[target] = before.then(new) if appends else new
 
     def _word(self) -> Iterator[_Token]:
         """One word; unquoted variables split into several."""
@@ -266,7 +284,7 @@ class _Reader:
                 out += joined if following == "\n" else following
                 self.index += 2
             elif mark == '"' and char == "$":
-                value, self.index = dollar(text, self.index, self.variables)
+                value, self.index = dollar(text, self.index, self.variables, True)
                 out += value if len(out) < MOST else ""
             else:
                 out += char
@@ -291,11 +309,14 @@ class _Reader:
             self.level + 1,
         )
         words = [word for line in inner.script.lines for word in line.words]
-        before = self.arrays.get(match[1], []) if match[2] else []
-        if self.depth > 0 and words != self.arrays.get(match[1]) and not harmless(" ".join(words)):
+        before = self.arrays.get(match[1], [])
+        if self.depth > 0 and (match[2] or before):
+            words = either(before, words, match[1], bool(match[2]))
+        elif self.depth > 0 and not harmless(" ".join(words)):
             words = [self.place(offset).at(unknown(f"${match[1]}"))]  # on one branch only
-            before = []
-        self.arrays[match[1]] = [*before, *words][:MOST_WORDS]
+        elif match[2]:
+            words = [*before, *words]
+        self.arrays[match[1]] = words[:MOST_WORDS]
         self.variables[match[1]] = " ".join(self.arrays[match[1]])[:MOST]
         self.index = end
 
@@ -331,9 +352,9 @@ class _Reader:
         self.script.lines.append(Line(words, known, self.cut_off and words[0].startswith("-")))
 
     def _set(self, name: str, value: str) -> None:
-        if self.depth > 0 and self.variables.get(name) != value and not harmless(value):
-            value = unknown(f"${name}")
         before, line = self.variables.get(name), value.line if isinstance(value, Word) else 0
+        if self.depth > 0 and before != value and not harmless(value):
+            value = either_text(before, value, name)
         known = before.origin if isinstance(before, _Value) else {}
         held = _Value(value[:MOST], line, *((value.pointer, value.file) if isinstance(value, Word) else ()))
         held.origin = {part: known.get(part, line) for part in held.split()} if len(held) < MANY else {}
