@@ -176,7 +176,8 @@ def test_native_limits_come_last():
         "workload: {isl: 3000, osl: 200}}\n---\napiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: "
         "{containers: [{image: 'vllm/vllm-openai:v0.11.0', args: [--model, Qwen/Qwen3-8B]}]}}}\n"
     )
-    (each,) = check_text(dynamo, "x.yaml", ttft="1s").deployments
+    request, each = check_text(dynamo, "x.yaml", ttft="1s").deployments
+    assert request.status == "unknown"
     assert each.settings["ttft"].value == 1.0
     assert (each.settings["tpot"].value, each.settings["prompt"].value) == (0.025, 3000)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from chunkcalc.cli.options import OUTPUT
-from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, write_whole
+from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, USAGE, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
@@ -114,7 +114,7 @@ def check(
     Limits, load and facts also come from annotations (chunkcalc/ttft: 2s), comments
     (# chunkcalc: gpu=h100 ttft=2s) and chunkcalc.toml; see docs/gate.md.
 
-    Exit codes: 0 passes, 1 fails, 2 wrong usage or configuration, 3 no deployment in any file.
+    Exit codes: 0 passes, 1 fails, 2 wrong usage or a file that cannot be parsed, 3 no deployment in any file.
 
     Example: chunkcalc check deploy/ --gpu h100 --prompt 4k --output 500 --concurrency 64 --ttft 2s --tpot 50ms
     """
@@ -149,10 +149,16 @@ def check(
             sys.stdout.write(text)
         else:
             write_whole(path, text, f"--format {name}")
-    if not report.deployments and not allow_empty:
+    if (
+        len(report.skipped) == len(report.deployments)
+        and not allow_empty
+        and not report.fails(fail_on.value, unknown.value)
+    ):
         print("no deployment was found in any file", file=sys.stderr)
         raise typer.Exit(NOTHING)
-    raise typer.Exit(FAILS if report.fails(fail_on.value, unknown.value) else HOLDS)
+    if report.fails(fail_on.value, unknown.value):
+        raise typer.Exit(FAILS)
+    raise typer.Exit(USAGE if report.broken and unknown is not Unknown.ignore else HOLDS)
 
 
 def _changes(base: str, options: Options, report: Report) -> list[Row]:

@@ -25,7 +25,7 @@ from chunkcalc.gate.pools import pools
 from chunkcalc.gate.settings import Setting, Settings
 from chunkcalc.gate.waivers import Waiver, annotated, apply, complaints, configured
 from chunkcalc.manifests.find import find
-from chunkcalc.manifests.process import Process
+from chunkcalc.manifests.process import BROKEN, SKIPPED, Process
 from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
 from chunkcalc.progress import Progress, silent
 
@@ -79,7 +79,17 @@ class Report:
     @property
     def unknown(self) -> list[Deployed]:
         """Deployments of which something that was asked could not be evaluated."""
-        return [each for each in self.deployments if each.missing and each.status != "disabled"]
+        return [each for each in self.deployments if each.missing and each.status not in ("disabled", SKIPPED)]
+
+    @property
+    def skipped(self) -> list[Deployed]:
+        """Files of a folder that are no text."""
+        return [each for each in self.deployments if each.status == SKIPPED]
+
+    @property
+    def broken(self) -> list[Deployed]:
+        """Places where a file that mentions an engine cannot be parsed."""
+        return [each for each in self.deployments if each.kind == BROKEN]
 
     def counting(self) -> list[Finding]:
         """Findings that no waiver covers."""
@@ -87,7 +97,7 @@ class Report:
 
     def fails(self, fail_on: FailOn, unknown: Unknown) -> bool:
         """Whether the gate stays shut."""
-        if unknown == "fail" and self.unknown:
+        if unknown == "fail" and (self.unknown or self.skipped):
             return True
         counted = {"error": LEVELS[:1], "warning": LEVELS[:2], "never": ()}[fail_on]
         return any(finding.level in counted for finding in self.counting())

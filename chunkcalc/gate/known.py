@@ -11,13 +11,13 @@ from chunkcalc.catalog.lookup import Found, load_hardware
 from chunkcalc.engines.command import Command, arguments, model_name, read
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.grammar import Arguments
-from chunkcalc.engines.reading import Reading, Target
+from chunkcalc.engines.reading import Entry, Reading, Target
 from chunkcalc.engines.tables import Table, table
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate.facts import about_model, gpu_of, model_of
 from chunkcalc.gate.settings import Settings
 from chunkcalc.manifests.expand import unknowns
-from chunkcalc.manifests.process import Process
+from chunkcalc.manifests.process import SKIPPED, Process
 from chunkcalc.records import ENGINE_NAMES, Hardware
 
 # What holds on both of these holds on any GPU: the smallest and the largest that engines run on.
@@ -51,8 +51,15 @@ class Known:
         return self.lacking
 
     @property
+    def entry(self) -> Entry:
+        """Which of the engine's entry points starts it."""
+        return "offline" if self.process.offline else "server"
+
+    @property
     def status(self) -> str:
-        """`evaluated`, `unknown` or `disabled`."""
+        """`evaluated`, `unknown`, `disabled`, or `skipped`: a file of a folder that is no text."""
+        if self.process.kind == SKIPPED:
+            return SKIPPED
         if self.process.disabled:
             return "disabled"
         return "unknown" if self.missing or self.inspection is None else "evaluated"
@@ -72,7 +79,7 @@ class Known:
         self._resolve("" if unknowns(named) else named)
         if self.model is not None and self.hardware is not None and not self.lacking:
             self.inspection = inspect_command(
-                command, self.table, self.model.record, self.hardware.record, "server", self.given
+                command, self.table, self.model.record, self.hardware.record, self.entry, self.given
             )
             self.reading = self.inspection.reading
             if self.inspection.deployment is None and not self.reading.refusals:
@@ -99,7 +106,7 @@ class Known:
         readings = []
         for gpu in gpus:
             for length in lengths:
-                readings.append(_reading(command, self.table, gpu, length, self.given))
+                readings.append(_reading(command, self.table, gpu, length, self.given, self.entry))
         known = [reading for reading in readings if reading is not None]
         if not known:
             return None
@@ -129,8 +136,10 @@ class Known:
         return {"gpus": f"{gpus} x {gpu}", "model": self.model.record.id if self.model is not None else "?"}
 
 
-def _reading(command: Command, found: Table, gpu: Hardware, length: int, given: Arguments | None) -> Reading | None:
+def _reading(
+    command: Command, found: Table, gpu: Hardware, length: int, given: Arguments | None, entry: Entry
+) -> Reading | None:
     try:
-        return read(command, found, Target(gpu, length, "server", command.environment), given)
+        return read(command, found, Target(gpu, length, entry, command.environment), given)
     except ChunkcalcError:
         return None

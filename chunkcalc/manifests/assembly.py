@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from chunkcalc.engines.command import Command
 from chunkcalc.engines.dialects import NODES, ROLE
@@ -17,7 +18,7 @@ from chunkcalc.manifests.drafts import Draft
 from chunkcalc.manifests.expand import plain, unknowns
 from chunkcalc.manifests.fields import count
 from chunkcalc.manifests.launches import settled
-from chunkcalc.manifests.process import Process, Role
+from chunkcalc.manifests.process import UNREADABLE, Process, Role
 from chunkcalc.manifests.scope import LEADERS, Scope, role_of
 
 
@@ -73,13 +74,14 @@ def _ray_gpus(scope: Scope) -> int | None:
 
 
 def _nodes(launch: Launch) -> int:
-    match = re.search(rf"{NODES}[= ](\d{{1,4}})\b", " ".join(launch.command.words))
+    words = launch.command.words if launch.command is not None else ()
+    match = re.search(rf"{NODES}[= ](\d{{1,4}})\b", " ".join(words))
     return int(match[1]) if match else 1
 
 
 def visible(launch: Launch) -> int | None:
     """GPUs that a launch sees by CUDA_VISIBLE_DEVICES; None where it is not set."""
-    listed = launch.command.environment.get("CUDA_VISIBLE_DEVICES", "")
+    listed = launch.command.environment.get("CUDA_VISIBLE_DEVICES", "") if launch.command is not None else ""
     return len(listed.split(",")) if re.fullmatch(r"\d[\d,]*", listed) else None
 
 
@@ -97,6 +99,8 @@ def _outer_models(scope: Scope, configs: Configs) -> Iterator[Word]:
 
 def launched(base: Process, launch: Launch) -> Process:
     """A process with the command that starts it, and what is missing of it."""
+    if launch.command is None:
+        return replace(base, line=launch.line or base.line, problems=(*base.problems, launch.problem), kind=UNREADABLE)
     missing = [path for path, held in launch.files.items() if held is None]
     problems = [f"its option file {plain(path)} is not in this input" for path in missing]
     problems += [launch.problem] if launch.problem else []
@@ -106,6 +110,34 @@ def launched(base: Process, launch: Launch) -> Process:
     return replace(
         base, command=command, command_line=launch.line, role=role, cut=launch.cut, problems=(*base.problems, *problems)
     )
+
+
+def lowered(process: Process, above: int, pointer: str) -> Process:
+    """A process that was read from a text inside a file: its lines go on from the text's own.
+
+    Parameters
+    ----------
+    process : as read from the text
+    above : lines of the file above the text
+    pointer : of the text
+    """
+    command = process.command
+    if command is not None:
+        words = tuple(_moved(word, above, pointer) for word in command.words)
+        files = {path: _all_moved(held, above, pointer) for path, held in command.files.items()}
+        command = command._replace(words=words, files=files)
+    return replace(process, command=command, line=process.line + above, pointer=pointer + process.pointer)
+
+
+def _moved(word: str, above: int, pointer: str) -> str:
+    return Word(word, word.line + above, pointer, word.file) if isinstance(word, Word) else word
+
+
+def _all_moved(held: Mapping[str, Any], above: int, pointer: str) -> dict[str, Any]:
+    return {
+        _moved(key, above, pointer): _all_moved(value, above, pointer) if isinstance(value, dict) else value
+        for key, value in held.items()
+    }
 
 
 def flagged_role(command: Command) -> str:

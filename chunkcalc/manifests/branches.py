@@ -128,7 +128,7 @@ def _blocks(content: Content) -> dict[str, Content] | None:
         if match:
             key = match[1]
             out[key] = Content("", ())
-        elif line.strip() and not line.startswith((" ", "#", "-")) or (line.strip() and not key):
+        elif line.strip() and (not key or not line.startswith((" ", "#", "-"))):
             return None
         if key:
             held = out[key]

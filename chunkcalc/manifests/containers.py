@@ -14,6 +14,7 @@ from chunkcalc.engines.words import Word, placed
 from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box, Placed
 from chunkcalc.manifests.configs import moved, options
+from chunkcalc.manifests.doubts import ENGINES, doubt
 from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
@@ -21,6 +22,8 @@ from chunkcalc.manifests.shell import Script, run_dry
 from chunkcalc.records import ENGINE_NAMES
 
 DEEPEST = 4  # shells inside shells
+# Images that stand around an engine.
+_OTHERS = re.compile(r"router|exporter|gateway|proxy|operator|controller|bench|sim\b|sidecar|webui|metrics|test")
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: (dialect(name).programs[0], *dialect(name).serve) for name in ENGINE_NAMES
 }
@@ -28,16 +31,16 @@ _PROGRAMS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """An engine that a container starts.
+    """An engine that a container starts, or a command that may start one and is not understood.
 
-    command : the engine and its arguments
+    command : the engine and its arguments; None where they are not known
     files : option files that were found, and those that were not
     line : of the command
     problem : why its script would not run
     cut : the first word behind a comment that cuts the command off
     """
 
-    command: Command
+    command: Command | None
     files: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
     line: int = 0
     problem: str = ""
@@ -53,24 +56,29 @@ def launches(box: Box) -> list[Launch]:
     if box.command is None and engine_of(box.image) and serves:
         words = [Word(box.image, box.container.line if box.container is not None else 1), *words]
     found = list(_started(words, box, box.variables, 0))
-    if found or not words:
+    if any(launch.command is not None for launch in found) or not words:
         return found
     # No program is named: the flags tell the engine (a patch, a wrapper, an image of one's own).
-    engine = engine_of_flags(words) if words[0].startswith("-") else None
+    known = words[0].startswith("-") or (box.command is None and any(word.startswith("--") for word in words))
+    engine = engine_of_flags(words) if known else None
     if engine is None:
-        return []
+        return found
     program = [words[0].at(part) for part in _PROGRAMS[engine]]
     command = of_words([*program, *words], box.variables)
-    return [] if command is None else [_with_files(command, box, {}, words[0].line)]
+    return found if command is None else [_with_files(command, box, {}, words[0].line)]
 
 
 def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth: int) -> Iterator[Launch]:
     """The engines behind a command; shells are looked into."""
     script, written = _script(words, box, variables, depth), {}
     if script is None:
-        command = of_words(words, variables, box.image) if words else None
+        if not words:
+            return
+        command = of_words(words, variables, box.image)
         if command is not None:
             yield _with_files(command, box, {}, words[0].line)
+        elif why := doubt(words):
+            yield Launch(None, line=words[0].line, problem=why)
         return
     for path, content in script.files.items():
         first = content.place(0)
@@ -91,6 +99,10 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
             cut = rest.words[0] if rest is not None and rest.comment else None
             launch = _with_files(command, box, written, line.words[0].line)
             yield replace(launch, problem=script.problem, cut=cut)
+        elif not line.comment and (why := doubt(line.words)):
+            yield Launch(None, line=line.words[0].line, problem=why)
+    if script.problem and script.cut:
+        yield Launch(None, line=script.cut, problem=script.problem)
 
 
 def _script(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth: int) -> Script | None:
@@ -191,16 +203,16 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def opaque(box: Box) -> str:
-    """The program that an engine's image runs instead of the engine, where its text is not at hand.
+    """The program that an image with an engine's name runs instead of the engine, where its text is not at hand.
 
     Returns
     -------
     its name; empty where the image does not run another program
     """
     words = [*(box.command or ()), *box.args]
-    file = script_file(words)
-    if engine_of(box.image) is None or not words or box.command is None:
+    if not (engine_of(box.image) or ENGINES.search(PurePosixPath(box.image).name)) or _OTHERS.search(box.image):
         return ""
+    file = script_file(words) if words else None
     if file is not None:
         return "" if box.configs.file(file, box.container, box.volumes) is not None else str(file)
-    return str(words[0]) if words[0].startswith(("/", "./")) and len(words) == 1 else ""
+    return str(words[0]) if box.command is not None and words[0].startswith(("/", "./")) and len(words) == 1 else ""

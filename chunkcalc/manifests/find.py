@@ -3,210 +3,121 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 
-from chunkcalc.engines.words import Word
-from chunkcalc.manifests import compose, settings, units
-from chunkcalc.manifests.assembly import finished, flagged_role, launched, of_box, of_draft, visible, without_workers
-from chunkcalc.manifests.boxes import boxes
+from chunkcalc.manifests import hcl, programs, units
+from chunkcalc.manifests.assembly import finished, launched, visible
 from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.containers import launches
-from chunkcalc.manifests.expand import MOST
-from chunkcalc.manifests.native import native
-from chunkcalc.manifests.nodes import Node, YamlError, documents
-from chunkcalc.manifests.process import Process
-from chunkcalc.manifests.resources import drafts
-from chunkcalc.manifests.scope import Scope, role_of, scopes
+from chunkcalc.manifests.devices import split_count
+from chunkcalc.manifests.dockerfiles import image_box, is_dockerfile
+from chunkcalc.manifests.documents import of_yaml
+from chunkcalc.manifests.doubts import mentioned
+from chunkcalc.manifests.loose import loose
+from chunkcalc.manifests.makefiles import as_script, is_makefile
+from chunkcalc.manifests.process import BROKEN, SKIPPED, UNREADABLE, Process
 from chunkcalc.manifests.scripts import of_script
 from chunkcalc.manifests.sources import Source
 
-MENTIONS = re.compile(
-    r"vllm|sglang|trtllm|tensorrt[-_]llm|max[-_]num[-_](batched[-_])?tokens|chunked[-_]prefill|LLMConfig\(|"
-    r"max[-_]model[-_]len|llm_configs|kv_cache_config|kind: *(LLM)?InferenceService|kaito|kubeai|NIMService",
-    re.IGNORECASE,
-)
 MOST_PROCESSES = 300  # of a file
-PROGRAMS = {".py": "a Python program", ".jsonnet": "Jsonnet", ".libsonnet": "Jsonnet"}
-STARTS = re.compile(r"vllm[ ,\"'\]]+serve|engine_kwargs|LLMConfig\(|AsyncEngineArgs\(|\bLLM\(|sglang\.launch_server|"
-                    r"max[-_]num[-_]batched[-_]tokens", re.IGNORECASE)  # fmt: skip
-FLAGS = re.compile(r"--(max[-_]num[-_]batched[-_]tokens|chunked-prefill-size|max_num_tokens|max-model-len)\b")
-_TEMPLATE = re.compile(r"\{\{|%\{|\$\{[a-z]+\.")
+RUNS = "what it builds is known only when it runs; check what it renders"
+_SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
+_BUILDS = re.compile(r"engine_kwargs|LLMConfig\(|EngineArgs\(|\bLLM\(|\bEngine\(")
+_IMPORTS = re.compile(r"\b(vllm|sglang|tensorrt_llm|ray\.serve)\b")
 
 
 def find(source: Source) -> list[Process]:
     """The engine processes of a file; what cannot be read becomes a process without a command."""
-    found = _find(source)
+    if source.text is None:
+        return [_row(source, 1, source.problem, UNREADABLE if source.asked else SKIPPED)]
+    found = _reader(source)(source, source.text)
     if len(found) <= MOST_PROCESSES:
         return found
     what = f"has {len(found):,} engine processes: the first {MOST_PROCESSES:,} are read"
-    return [*found[:MOST_PROCESSES], _unreadable(source, found[MOST_PROCESSES].line, what)]
+    return [*found[:MOST_PROCESSES], _row(source, found[MOST_PROCESSES].line, what)]
 
 
-def _find(source: Source) -> list[Process]:
-    if source.text is None:
-        return [_unreadable(source, 1, source.problem)] if source.asked else []
-    suffix = next((end for end in PROGRAMS if source.path.endswith(end)), "")
-    if suffix:
-        what = f"{PROGRAMS[suffix]}: what it builds is known only when it runs; check what it renders"
-        line = _line_of(STARTS, source.text)
-        return [_unreadable(source, line, what)] if line else []
-    if source.path.endswith((".sh", ".bash")) or source.text.startswith("#!"):
-        return [finished(launched(base, launch), {}) for base, launch in of_script(source.path, source.text)]
-    if re.search(r"^\[(Service|Container)\]", source.text, re.MULTILINE) and not source.path.endswith(
-        (".yaml", ".yml")
-    ):
-        return list(_units(source.path, source.text))
-    return _yaml(source)
+def _row(source: Source, line: int, what: str, kind: str = UNREADABLE) -> Process:
+    return Process(file=source.path, line=line, problems=(what,), kind=kind)
 
 
-def _line_of(pattern: re.Pattern[str], text: str) -> int:
-    match = pattern.search(text)
-    return text.count("\n", 0, match.start()) + 1 if match else 0
+def _reader(source: Source) -> Callable[[Source, str], list[Process]]:
+    """What reads a file of this name and beginning."""
+    name, text = PurePosixPath(source.path).name, source.text or ""
+    unit = re.search(r"^\[(Service|Container)\]", text, re.MULTILINE) and not name.endswith((".yaml", ".yml"))
+    kinds: tuple[tuple[object, Callable[[Source, str], list[Process]]], ...] = (
+        (name.endswith(".py") or re.match(r"#!.*\bpython", text), _program),
+        (name.endswith((".jsonnet", ".libsonnet")), _jsonnet),
+        (name.endswith(_SCRIPTS) or text.startswith("#!"), _script),
+        (is_makefile(source.path), _makefile),
+        (is_dockerfile(source.path), _dockerfile),
+        (name.endswith(hcl.SUFFIXES), _hcl),
+        (unit, _units),
+    )
+    return next((read for fits, read in kinds if fits), lambda given, _: of_yaml(given))
 
 
-def _unreadable(source: Source, line: int, what: str) -> Process:
-    return Process(file=source.path, line=line, problems=(what,), kind="unreadable")
+def _script(source: Source, text: str) -> list[Process]:
+    return [finished(launched(base, launch), {}) for base, launch in of_script(source, text)]
 
 
-def _yaml(source: Source) -> list[Process]:
-    text = source.text or ""
-    mentioned = MENTIONS.search(text)
-    if mentioned is None and not source.asked:
-        return []  # nothing here starts an engine: not worth the parsing
-    roots, problem = documents(text)
-    configs = Configs(roots)
-    natives = native(roots)
-    out: list[Process] = []
-    for index, root in enumerate(roots):
-        if root.string("kind") == "Template":
-            put_parameters(root)
-        found = list(_document(source.path, index, root, configs))
-        kept = without_workers([process.pointer for process in found])
-        for process, keep in zip(found, kept, strict=True):
-            if keep:
-                twice = (Word(key, line, at) for key, line, at in root.twice if at.startswith(process.pointer))
-                out.append(finished(replace(process, twice=tuple(twice)), natives))
-    if problem is not None and (mentioned is not None or source.asked):
-        out.append(_broken(source, text, problem))
-    if not out:
-        out += _left_over(source, roots)
-    return out
+def _makefile(source: Source, text: str) -> list[Process]:
+    return _script(source, as_script(text, dict(source.given)))
 
 
-def _left_over(source: Source, roots: list[Node]) -> list[Process]:
-    """Flags of an engine in a patch: what they are put into stands elsewhere."""
-    for index, root in enumerate(roots):
-        if root.string("kind") != "Kustomization" and not any(each.get("op") for each in root.items()):
-            continue
-        for node in root.walk():
-            match = FLAGS.search(node.text) if node.text else None
-            if match is not None:
-                what = f"{match.group()} is put into a container that is not in this file: render it (kustomize build)"
-                return [Process(file=source.path, document=index, pointer=node.pointer,
-                                line=node.line_at(match.start()), problems=(what,), kind="unreadable")]  # fmt: skip
-    return []
+def _dockerfile(source: Source, text: str) -> list[Process]:
+    box = image_box(text)
+    base = Process(file=source.path, kind="image")
+    return [finished(launched(base, launch), {}) for launch in (launches(box) if box is not None else [])]
 
 
-def _broken(source: Source, text: str, problem: YamlError) -> Process:
-    lines = text.rstrip("\n").split("\n")
-    line = min(problem.line, len(lines))
-    template = _TEMPLATE.search(text)
-    what = f"is not valid YAML ({problem.what})"
-    if template and "{{" in text:
-        what = "is a raw template: render it first (helm template . | chunkcalc check -)"
-    elif template:
-        what = "is a raw Terraform template: check what it renders"
-    elif "\t" in lines[line - 1]:
-        what = "is not valid YAML (a tab indents a line)"
-    return _unreadable(source, line, what)
+def _jsonnet(source: Source, text: str) -> list[Process]:
+    line = mentioned(text)
+    return [_row(source, line, f"Jsonnet: {RUNS}")] if line else []
 
 
-def _document(file: str, index: int, root: Node, configs: Configs) -> Iterator[Process]:
-    """The processes of one document, in its order."""
-    if compose.is_compose(root):
-        for scope, box in compose.services(root, configs):
-            yield from of_box(file, index, scope, box, configs, gpus=compose.gpus(scope.node), kind="compose service")
-        return
-    taken: set[str] = set()
-    found: list[Process] = []
-    for scope in scopes(root):
-        for draft in drafts(scope, configs):
-            taken.add((draft.scope or scope).node.pointer)
-            found += of_draft(file, index, scope, draft)
-    for scope, box in boxes(root, configs):
-        if not any(scope.node.pointer == t or scope.node.pointer.startswith(t + "/") for t in taken):
-            found += of_box(file, index, scope, box, configs, kind=root.string("kind") or "container")
-    for scope in scopes(root):
-        inner = scope.node.get("serveConfigV2")
-        if inner is not None and inner.text:
-            found += _embedded(file, index, inner, scope)
-    if not found:
-        for each in settings.of_document(root):
-            name = next((str(model) for model in each.model), "")
-            found.append(
-                Process(
-                    file=file,
-                    document=index,
-                    pointer=each.node.pointer,
-                    line=each.node.line,
-                    command=each.command,
-                    model=each.model,
-                    role=each.role or role_of(flagged_role(each.command)),
-                    name=name,
-                    kind="engine options",
-                )
-            )
-    yield from sorted(found, key=lambda process: process.line)
+def _program(source: Source, text: str) -> list[Process]:
+    """A Python program: what it builds from literals."""
+    builds = _BUILDS.search(text) if _IMPORTS.search(text) else None
+    line = mentioned(text, ("#",)) or (text.count("\n", 0, builds.start()) + 1 if builds else 0)
+    if not line:
+        return []
+    built, broken = programs.engines(text)
+    if broken:
+        return [_row(source, broken, "is not valid Python", BROKEN)]
+    names = {str(name): name for name in programs.devices(text)}
+    gpu, gpus = split_count(next(iter(names.values()))) if len(names) == 1 else (None, None)
+    out = [
+        finished(
+            Process(
+                file=source.path, line=each.line, command=each.command, command_line=each.line, model=each.model,
+                gpu=(gpu,) if gpu is not None else (), gpus=gpus, offline=each.offline, kind="program",
+            ),
+            {},
+        )
+        for each in built
+    ]  # fmt: skip
+    return out or [_row(source, line, f"a Python program: {RUNS}")]
 
 
-def put_parameters(template: Node) -> None:
-    """An OpenShift Template: its parameters with a value are put into its objects.
-
-    Parameters
-    ----------
-    template : the Template, or any value: only a Template has parameters
-    """
-    values = {each.string("name"): each.string("value") for each in template.items("parameters") if each.get("value")}
-    for objects in template.items("objects") if values else ():
-        for node in objects.walk():
-            if node.text and "${" in node.text:
-                text = re.sub(r"\$\{\{(\w+)\}\}", lambda match: values.get(match[1], match.group()), node.text)
-                node.text = re.sub(r"\$\{(\w+)\}", lambda match: values.get(match[1], match.group()), text)[:MOST]
-                node.value = node.text
+def _hcl(source: Source, text: str) -> list[Process]:
+    """Terraform and Nomad."""
+    line = mentioned(text)
+    if not line:
+        return []
+    root, problem = hcl.document(text)
+    if root is None:
+        return [_row(source, line, problem)]
+    found = [finished(process, {}) for process in loose(source.path, 0, root, Configs([root]))]
+    return found or [_row(source, line, "mentions an engine in a way that is not understood")]
 
 
-def _embedded(file: str, index: int, holder: Node, scope: Scope) -> Iterator[Process]:
-    """YAML inside a text: its lines and pointers go on from the text's own."""
-    roots, problem = documents(holder.text)
-    above = (holder.marks[0][1] if holder.marks else holder.line) - 1
-    if problem is not None or not roots:
-        return
-    inside = list(_document(file, index, roots[0], Configs(roots)))
-    for process in inside:
-        yield _lower(process, above, holder.pointer, scope)
-    module = next((n.string("import_path") for n in roots[0].items("applications")), "")
-    if not inside and module and MENTIONS.search(holder.text + scope.name):
-        what = f"the engine is built inside the Python module {module}"
-        node = scope.node
-        yield Process(file=file, document=index, pointer=node.pointer, line=node.line, name=scope.name,
-                      problems=(what,), kind=scope.node.string("kind"))  # fmt: skip
+def _units(source: Source, text: str) -> list[Process]:
+    return list(_of_units(source.path, text))
 
 
-def _lower(process: Process, above: int, pointer: str, scope: Scope) -> Process:
-    def moved(word: str) -> str:
-        return Word(word, word.line + above, pointer, word.file) if isinstance(word, Word) else word
-
-    command = process.command
-    if command is not None:
-        command = command._replace(words=tuple(moved(word) for word in command.words))
-    return replace(
-        process, command=command, line=process.line + above, pointer=pointer + process.pointer,
-        name=process.name or scope.name, notes=process.notes or scope.annotations(),
-    )  # fmt: skip
-
-
-def _units(file: str, text: str) -> Iterator[Process]:
+def _of_units(file: str, text: str) -> Iterator[Process]:
     for box, gpus, line in units.commands(text):
         for launch in launches(box):
             yield finished(

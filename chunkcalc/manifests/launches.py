@@ -8,7 +8,15 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
-from chunkcalc.engines.command import OTHER_SUBCOMMANDS, PROGRAMS, SUBCOMMANDS, Command, engine_of, locate, version_of_image
+from chunkcalc.engines.command import (
+    OTHER_SUBCOMMANDS,
+    PROGRAMS,
+    SUBCOMMANDS,
+    Command,
+    engine_of,
+    locate,
+    version_of_image,
+)
 from chunkcalc.engines.dialects import ROLE, SERVED_NAME, dialect
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.errors import ChunkcalcError

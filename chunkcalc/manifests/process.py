@@ -10,6 +10,8 @@ from chunkcalc.engines.command import Command
 from chunkcalc.engines.words import Word
 from chunkcalc.frozen import dataclass
 
+# Kinds of what is no engine that was read: it may hold one, it is broken, or it is a file of a folder that is no text.
+UNREADABLE, BROKEN, SKIPPED = "unreadable", "broken", "skipped"
 Role = Literal["prefill", "decode", "both"]
 
 
@@ -29,6 +31,7 @@ class Process:
     role : prefill and decode apart, or both
     replicas : how many of it run
     disabled : switched off in the file
+    offline : built by the Python class instead of the server
     notes : settings for this tool, by key, as the file's annotations give them
     native : limits and workload in the file's own fields, by the same keys
     twice : keys of it that stand twice
@@ -51,6 +54,7 @@ class Process:
     role: Role = "both"
     replicas: int = 1
     disabled: bool = False
+    offline: bool = False
     notes: Mapping[str, Word] = field(default_factory=dict)
     native: Mapping[str, str] = field(default_factory=dict)
     twice: tuple[Word, ...] = ()

@@ -12,25 +12,32 @@ from chunkcalc.manifests.containers import Launch, launches
 from chunkcalc.manifests.expand import templates
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.process import Process
+from chunkcalc.manifests.sources import Source
 
 _GRES = re.compile(r"^#SBATCH\s+--(?:gres=gpu|gpus-per-node|gpus)[:=](?:([A-Za-z][\w-]*):)?(\d+)", re.MULTILINE)
 _NODES = re.compile(r"^#SBATCH\s+(?:--nodes=|-N\s*)(\d+)", re.MULTILINE)
 _VISIBLE = re.compile(r"^\d[\d,]*$")
 
 
-def of_script(file: str, text: str) -> Iterator[tuple[Process, Launch]]:
-    """The engines that a script starts, each with what starts it."""
+def of_script(source: Source, text: str) -> Iterator[tuple[Process, Launch]]:
+    """The engines that a script starts, each with what starts it.
+
+    Parameters
+    ----------
+    source : the file
+    text : the script in it
+    """
     marks = tuple((match.end(), index + 2) for index, match in enumerate(re.finditer("\n", text)))
     node = Node(text, 1, "", text, ((0, 1), *marks))
     script = Word(text, 1)
     holder = Node({"command": Node([node], 1, "")}, 1, "")
-    box = Box((Word("bash"), Word("-c"), script), (), "", {}, Configs([]), holder, prepared=templates)
+    box = Box((Word("bash"), Word("-c"), script), (), "", dict(source.given), Configs([]), holder, prepared=templates)
     gres, nodes = _GRES.search(text), _NODES.search(text)
     for launch in launches(box):
         gpus = int(gres[2]) * (int(nodes[1]) if nodes else 1) if gres else None
         gpu = (Word(gres[1], text.count("\n", 0, gres.start()) + 1),) if gres and gres[1] else ()
         process = Process(
-            file=file, line=launch.line, command=launch.command, gpu=gpu, gpus=_devices(launch.command) or gpus,
+            file=source.path, line=launch.line, command=launch.command, gpu=gpu, gpus=_devices(launch.command) or gpus,
             kind="script",
         )  # fmt: skip
         yield process, launch

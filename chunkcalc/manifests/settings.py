@@ -43,6 +43,11 @@ def of_document(root: Node) -> Iterator[Settings]:
     if any(root.get(section) is not None for section in _SERVERS):
         yield from _servers(root)
         return
+    yield from of_options(root)
+
+
+def of_options(root: Node) -> Iterator[Settings]:
+    """The engine of a mapping that holds nothing but an engine's options, by the keys that it alone has."""
     engine = _engine(root)
     if engine is None:
         return
@@ -57,6 +62,11 @@ def of_document(root: Node) -> Iterator[Settings]:
         words = (Word("--config", root.line), Word(name, root.line))
         model = _model(root)
         yield Settings(Command(engine, words, {}, True, "", {name: options}), root, model)
+
+
+def telling(key: str) -> bool:
+    """Whether a key is one that an engine alone has."""
+    return key in _TRTLLM or any(key.replace("_", "-") in strong for strong in _STRONG.values())
 
 
 def _engine(root: Node) -> str | None:

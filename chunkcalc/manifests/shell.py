@@ -55,11 +55,13 @@ class Script:
 
     lines : its simple commands
     problem : why it would not run
+    cut : line from which it is not read; 0 where all of it is
     files : path -> content, where it writes any, with the place of each content
     """
 
     lines: list[Line] = field(default_factory=list)
     problem: str = ""
+    cut: int = 0
     files: dict[str, Content] = field(default_factory=dict)
 
 
@@ -67,10 +69,13 @@ def run_dry(
     text: str, place: Place, variables: Mapping[str, str] | None = None, arguments: Sequence[Word] = ()
 ) -> Script:
     """Read a script without running it."""
-    if len(text) > MOST_CHARACTERS:
-        return Script(problem=f"its script is longer than {MOST_CHARACTERS // 1024} KiB")
+    whole, text = text, text[:MOST_CHARACTERS]
     try:
-        return _Reader(text, place, dict(variables or {}), arguments).script
+        script = _Reader(text, place, dict(variables or {}), arguments).script
+        if len(whole) > MOST_CHARACTERS:
+            script.cut = place(MOST_CHARACTERS).line
+            script.problem = f"its script is longer than {MOST_CHARACTERS // 1024} KiB: the rest is not read"
+        return script
     except RecursionError:
         return Script(problem="its script is nested too deeply")
 
@@ -125,7 +130,8 @@ class _Reader:
             count += 1
             command = []
             if count >= MOST_COMMANDS:
-                self.script.problem = f"its script has more than {MOST_COMMANDS:,} commands"
+                self.script.problem = f"its script has more than {MOST_COMMANDS:,} commands: the rest is not read"
+                self.script.cut = token.word.line
                 break
 
     def _tokens(self) -> Iterator[_Token]:
@@ -348,6 +354,7 @@ class _Reader:
         self.told += telling
         if self.told > MOST_TELLING:
             self.script.problem = f"its script starts more than {MOST_TELLING:,} programs that may be engines"
+            self.script.cut = self.script.cut or words[0].line
             return
         self.script.lines.append(Line(words, known, self.cut_off and words[0].startswith("-")))
 

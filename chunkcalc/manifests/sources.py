@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from chunkcalc.errors import ChunkcalcError
 
 MAX_BYTES = 16 * 2**20  # of one file
 SUFFIXES = frozenset(
-    (".yaml", ".yml", ".json", ".sh", ".bash", ".service", ".container", ".tpl", ".py", ".jsonnet", ".libsonnet")
-)
+    (".yaml", ".yml", ".json", ".sh", ".bash", ".service", ".container", ".tpl", ".py", ".jsonnet", ".libsonnet",
+     ".sbatch", ".slurm", ".tf", ".hcl", ".nomad", ".mk", ".dockerfile", ".containerfile", ".j2", ".tmpl", ".template")
+)  # fmt: skip
+NAMES = re.compile(r"(Dockerfile|Containerfile|[Mm]akefile|GNUmakefile)([.-][\w.-]+)?")
 SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache"))
 STDIN = "-"
 
@@ -24,12 +28,14 @@ class Source(NamedTuple):
     text : its content; None where it cannot be read as text
     problem : why not
     asked : named by the user rather than found in a folder
+    given : variables that the user set, for what it leaves to its environment
     """
 
     path: str
     text: str | None
     problem: str = ""
     asked: bool = False
+    given: Mapping[str, str] = MappingProxyType({})
 
 
 def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
@@ -45,7 +51,7 @@ def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
             out[Path(STDIN)] = True
             continue
         for path in _matching(name, root):
-            if path.is_dir():
+            if _is_folder(path):
                 for found in sorted(_walk(path)):
                     out.setdefault(found, False)
             else:
@@ -56,7 +62,7 @@ def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:
 def _matching(name: str, root: Path) -> list[Path]:
     path = root / name
     try:
-        if path.exists():
+        if path.is_symlink() or path.exists():
             return [path]
         if any(c in name for c in "*?["):
             pattern = name.removeprefix("./")
@@ -76,8 +82,22 @@ def _walk(folder: Path) -> Iterator[Path]:
         for name in sorted(names):
             path = Path(here, name)
             # Fifos and sockets would block: only what is a file in the end.
-            if path.suffix.lower() in SUFFIXES and path.is_file():
+            if (path.suffix.lower() in SUFFIXES or NAMES.fullmatch(name)) and _is_file(path):
                 yield path
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def shown(path: Path, root: Path) -> str:
@@ -94,7 +114,7 @@ def shown(path: Path, root: Path) -> str:
 def read(path: Path, name: str, asked: bool = False) -> Source:
     """A file as text, of at most 16 MiB."""
     try:
-        if not path.is_file():
+        if not _is_file(path):
             return Source(name, None, "is not a file", asked)
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

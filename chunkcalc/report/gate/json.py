@@ -42,9 +42,10 @@ def data(report: Report) -> dict[str, Any]:
         "findings": [finding(each) for each in report.findings],
         "summary": {
             "files": report.files,
-            "deployments": len(report.deployments),
+            "deployments": len(report.deployments) - len(report.skipped),
             "evaluated": sum(1 for each in report.deployments if each.status == "evaluated"),
             "unknown": len(report.unknown),
+            "skipped": len(report.skipped),
             "disabled": sum(1 for each in report.deployments if each.status == "disabled"),
             **{f"{level}s": sum(1 for each in counting if each.level == level) for level in ORDER},
             "waived": len(report.findings) - len(counting),

@@ -7,6 +7,7 @@ from xml.sax.saxutils import quoteattr
 from chunkcalc.gate.check import Report, Unknown
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
+from chunkcalc.manifests.process import SKIPPED
 from chunkcalc.report.gate.words import numbers, sentence, title
 
 
@@ -34,7 +35,7 @@ def _suite(file: str, report: Report, policy: Unknown) -> tuple[dict[str, int], 
 def _deployment(each: Deployed, policy: Unknown, counts: dict[str, int]) -> str:
     name = f"{title(each)} (line {each.line})"
     inside = ""
-    if each.status == "unknown" and policy != "ignore":
+    if each.status in ("unknown", SKIPPED) and policy != "ignore":
         inside = f"<skipped message={_quoted('; '.join(each.missing))}/>"
         if policy == "fail":
             inside = f"<failure message={_quoted('; '.join(each.missing))}/>"

@@ -10,6 +10,7 @@ from chunkcalc.gate.check import Report
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.settings import DURATIONS
+from chunkcalc.manifests.process import SKIPPED
 from chunkcalc.report.gate.words import advice, meanings, numbers, state, summary, title
 from chunkcalc.units import format_duration
 
@@ -77,10 +78,10 @@ def _belongs(finding: Finding, each: Deployed, others: list[Deployed]) -> bool:
 def _deployment(each: Deployed, findings: list[Finding], verbose: bool) -> list[str]:
     out = [*_wrapped(f"{each.line:>5}  ", title(each), INDENT - 2)]
     detail = numbers(each)
-    if each.status != "unknown":
+    if each.status not in ("unknown", SKIPPED):
         out += _wrapped(" " * INDENT, f"{state(each)}{': ' + detail if detail else ''}", INDENT)
     for missing in each.missing:
-        label = "unknown  " if each.status == "unknown" else "missing  "
+        label = f"{each.status if each.status in ('unknown', SKIPPED) else 'missing':<9}"
         out += _wrapped(" " * INDENT + label, missing, INDENT + 9)
     if verbose:
         for source, said in _by_source(each).items():

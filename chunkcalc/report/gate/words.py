@@ -9,6 +9,7 @@ from chunkcalc.gate.check import Report, Unknown
 from chunkcalc.gate.deployed import Deployed
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.settings import DURATIONS
+from chunkcalc.manifests.process import BROKEN, SKIPPED, UNREADABLE
 from chunkcalc.units import format_duration
 
 ORDER: dict[Level, int] = {"error": 0, "warning": 1, "note": 2}
@@ -36,7 +37,7 @@ def unknowns(report: Report, policy: Unknown) -> list[Finding]:
             pointer=each.pointer,
             subject=each.name,
         )
-        for each in report.unknown
+        for each in (*report.unknown, *report.skipped)
     ]
 
 
@@ -47,6 +48,8 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 def title(each: Deployed) -> str:
     """A deployment in one line."""
+    if each.engine is None and each.kind in (BROKEN, SKIPPED, UNREADABLE):
+        return {BROKEN: "cannot be parsed", SKIPPED: "not read", UNREADABLE: "may start an engine"}[each.kind]
     gpus = f" on {each.gpus or '?'} x {each.gpu}" if each.gpu else ""
     engine = f"{each.engine} {each.engine_version or ''}".strip() if each.engine else "no engine"
     role = f", {each.role}" if each.role != "both" else ""
@@ -93,9 +96,13 @@ def summary(report: Report) -> str:
     """How many of what."""
     counts = {level: sum(1 for f in report.counting() if f.level == level) for level in ORDER}
     waived = len(report.findings) - len(report.counting())
-    states = {state: sum(1 for d in report.deployments if d.status == state) for state in ("unknown", "disabled")}
-    parts = [_many(len(report.deployments), "deployment")]
+    kinds = ("evaluated", "unknown", "disabled", SKIPPED)
+    states = {state: sum(1 for d in report.deployments if d.status == state) for state in kinds}
+    skipped, evaluated = states.pop(SKIPPED), states.pop("evaluated")
+    parts = [_many(len(report.deployments) - skipped, "deployment")]
+    parts += [f"{evaluated} evaluated"] if evaluated and (states["unknown"] or skipped) else []
     parts += [f"{count} {state}" for state, count in states.items() if count]
+    parts += [f"{_many(skipped, 'file')} skipped"] if skipped else []
     left = sum(1 for each in report.unknown if each.status == "evaluated")
     parts += [f"{left} not checked against limits"] if left else []
     parts += [_many(counts["error"], "error"), _many(counts["warning"], "warning"), _many(counts["note"], "note")]
