@@ -11,11 +11,12 @@ from chunkcalc.manifests import compose, settings
 from chunkcalc.manifests.assembly import finished, flagged_role, lowered, of_box, of_draft, without_workers
 from chunkcalc.manifests.boxes import boxes
 from chunkcalc.manifests.configs import Configs
+from chunkcalc.manifests.doubts import mentioned
 from chunkcalc.manifests.expand import MOST
 from chunkcalc.manifests.loose import loose
 from chunkcalc.manifests.native import native
-from chunkcalc.manifests.nodes import Node, YamlError, documents
-from chunkcalc.manifests.process import BROKEN, Process
+from chunkcalc.manifests.nodes import Node, YamlError, documents, pruned
+from chunkcalc.manifests.process import BROKEN, UNREADABLE, Process
 from chunkcalc.manifests.resources import drafts
 from chunkcalc.manifests.scope import Scope, role_of, scopes
 from chunkcalc.manifests.sources import Source
@@ -27,20 +28,27 @@ MENTIONS = re.compile(
     re.IGNORECASE,
 )
 FLAGS = re.compile(r"--(max[-_]num[-_]batched[-_]tokens|chunked-prefill-size|max_num_tokens|max-model-len)\b")
+MOST_PROCESSES = 300  # of a file
+# Documents of a long file that are worth the parsing: those that mention an engine, and those that others use.
+_WANTED = re.compile(rf"{MENTIONS.pattern}|kind: *(ConfigMap|Secret|\w*ServingRuntime|\w*BaseModel)", re.IGNORECASE)
 _TEMPLATE = re.compile(r"\{\{|%\{|\$\{[a-z]+\.")
 
 
 def of_yaml(source: Source) -> list[Process]:
     """The engines of a file of YAML or JSON; a document that cannot be read becomes a process without a command."""
     text = source.text or ""
-    mentioned = MENTIONS.search(text)
-    if mentioned is None and not source.asked:
+    mentions = MENTIONS.search(text)
+    if mentions is None and not source.asked:
         return []  # nothing here starts an engine: not worth the parsing
-    roots, problem = documents(text)
+    roots, problem = documents(pruned(text, _WANTED))
+    if problem is not None and problem.large and not source.asked and not mentioned(text):
+        return []
     configs = Configs(roots)
     natives = native(roots)
     out: list[Process] = []
     for index, root in enumerate(roots):
+        if len(out) > MOST_PROCESSES:
+            return out
         if root.string("kind") == "Template":
             put_parameters(root)
         found = list(_document(source.path, index, root, configs))
@@ -49,7 +57,7 @@ def of_yaml(source: Source) -> list[Process]:
             if keep:
                 twice = (Word(key, line, at) for key, line, at in root.twice if at.startswith(process.pointer))
                 out.append(finished(replace(process, twice=tuple(twice)), natives))
-    if problem is not None and (mentioned is not None or source.asked):
+    if problem is not None and (mentions is not None or source.asked):
         out.append(_broken(source, text, problem))
     if not out:
         out += _left_over(source, roots)
@@ -89,15 +97,17 @@ def _left_over(source: Source, roots: list[Node]) -> list[Process]:
 def _broken(source: Source, text: str, problem: YamlError) -> Process:
     lines = text.rstrip("\n").split("\n")
     line = min(problem.line, len(lines))
-    template = _TEMPLATE.search(text)
+    template, kind = _TEMPLATE.search(text), BROKEN
     what = f"is not valid YAML ({problem.what})"
-    if template and "{{" in text:
-        what = "is a raw template: render it first (helm template . | chunkcalc check -)"
+    if problem.large:
+        what, kind = problem.what, UNREADABLE
+    elif template and "{{" in text:
+        what, kind = "is a raw template: render it first (helm template . | chunkcalc check -)", UNREADABLE
     elif template:
-        what = "is a raw Terraform template: check what it renders"
+        what, kind = "is a raw Terraform template: check what it renders", UNREADABLE
     elif "\t" in lines[line - 1]:
         what = "is not valid YAML (a tab indents a line)"
-    return Process(file=source.path, line=line, problems=(what,), kind="template" if template else BROKEN)
+    return Process(file=source.path, line=line, problems=(what,), kind=kind)
 
 
 def _document(file: str, index: int, root: Node, configs: Configs) -> Iterator[Process]:

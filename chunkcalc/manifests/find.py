@@ -12,7 +12,7 @@ from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.containers import launches
 from chunkcalc.manifests.devices import split_count
 from chunkcalc.manifests.dockerfiles import image_box, is_dockerfile
-from chunkcalc.manifests.documents import of_yaml
+from chunkcalc.manifests.documents import MOST_PROCESSES, of_yaml
 from chunkcalc.manifests.doubts import mentioned
 from chunkcalc.manifests.loose import loose
 from chunkcalc.manifests.makefiles import as_script, is_makefile
@@ -20,7 +20,6 @@ from chunkcalc.manifests.process import BROKEN, SKIPPED, UNREADABLE, Process
 from chunkcalc.manifests.scripts import of_script
 from chunkcalc.manifests.sources import Source
 
-MOST_PROCESSES = 300  # of a file
 RUNS = "what it builds is known only when it runs; check what it renders"
 _SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
 _BUILDS = re.compile(r"engine_kwargs|LLMConfig\(|EngineArgs\(|\bLLM\(|\bEngine\(")
@@ -34,7 +33,7 @@ def find(source: Source) -> list[Process]:
     found = _reader(source)(source, source.text)
     if len(found) <= MOST_PROCESSES:
         return found
-    what = f"has {len(found):,} engine processes: the first {MOST_PROCESSES:,} are read"
+    what = f"has more than {MOST_PROCESSES:,} engine processes: the first {MOST_PROCESSES:,} are read"
     return [*found[:MOST_PROCESSES], _row(source, found[MOST_PROCESSES].line, what)]
 
 

@@ -6,11 +6,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import field
+from itertools import pairwise
 from typing import Any
 
 from chunkcalc.frozen import dataclass
 
-MAX_NODES = 1_000_000  # of one file, aliases followed
+MAX_NODES = 40_000  # of one file, aliases followed
+MAX_CHARACTERS = 2**20  # of one file, as far as it is parsed
+FEW_CHARACTERS = 2**18  # below it all documents of a file are parsed
 FARTHEST = 100  # lines ahead in which the next word of a folded text is looked for
 DEEPEST = 100  # levels of nesting
 
@@ -67,7 +70,7 @@ class Node:
 
     def line_at(self, offset: int) -> int:
         """The line of a place in a scalar's text."""
-        return self.marks[max(0, bisect_right(self.marks, (offset, MAX_NODES)) - 1)][1] if self.marks else self.line
+        return self.marks[max(0, bisect_right(self.marks, (offset, 2**31)) - 1)][1] if self.marks else self.line
 
     def walk(self) -> Iterator[Node]:
         """It and everything below it, in file order."""
@@ -90,9 +93,9 @@ class Node:
 class YamlError(Exception):
     """A document that cannot be read."""
 
-    def __init__(self, line: int, what: str) -> None:
+    def __init__(self, line: int, what: str, *, large: bool = False) -> None:
         super().__init__(line, what)
-        self.line, self.what = line, what
+        self.line, self.what, self.large = line, what, large
 
 
 def documents(text: str) -> tuple[list[Node], YamlError | None]:
@@ -107,6 +110,8 @@ def documents(text: str) -> tuple[list[Node], YamlError | None]:
     loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
     out: list[Node] = []
     text = str(text)  # libyaml takes no subclass
+    if len(text) > MAX_CHARACTERS:
+        return [], YamlError(1, f"has more than {MAX_CHARACTERS // 2**20} MiB of YAML", large=True)
     source = text.split("\n")
     build = _Builder(yaml, source)
     try:
@@ -123,6 +128,15 @@ def documents(text: str) -> tuple[list[Node], YamlError | None]:
     except YamlError as problem:
         return out, problem
     return out, None
+
+
+def pruned(text: str, wanted: re.Pattern[str]) -> str:
+    """A long text without the documents in which a pattern does not occur; every line stays where it is."""
+    if len(text) <= FEW_CHARACTERS:
+        return text
+    starts = [0, *(match.start() for match in re.finditer(r"^---", text, re.MULTILINE)), len(text)]
+    parts = (text[begin:end] for begin, end in pairwise(starts))
+    return "".join(part if wanted.search(part) else "\n" * part.count("\n") for part in parts)
 
 
 def _sentence(problem: str) -> str:
@@ -146,7 +160,7 @@ class _Builder:
         self.left -= self._size(composed, {}, 0)
         if self.left < 0:
             line = composed.start_mark.line + 1
-            raise YamlError(line, f"has more than {MAX_NODES:,} values, aliases followed")
+            raise YamlError(line, f"has more than {MAX_NODES:,} values, aliases followed", large=True)
         self.twice = []
         root = self._node(composed, "")
         root.twice = tuple(self.twice)
