@@ -45,6 +45,9 @@ EXPLAINED = {
     "kimi-linear-48b-a3b": (0.03, "a rounded name"),
     "deepseek-v4-pro": (0.02, "a rounded figure"),
     "kimi-k2": (0.02, "a rounded figure"),
+    "kimi-k2-0905": (0.02, "a rounded figure"),
+    "kimi-k2.5": (0.02, "a rounded figure"),
+    "kimi-k2.6": (0.02, "a rounded figure"),
     "qwen3.5-0.8b": (0.06, "a rounded name"),
     "qwen3.5-2b": (0.06, "a rounded name"),
     "granite-4.1-8b": (0.05, "a rounded name"),
@@ -92,6 +95,8 @@ def test_kv_cache_per_token_and_sequence(model):
 LEFT_16_BIT = [
     ("deepseek-v3", "mxfp4", {"attention"}), ("kimi-k2", "int4", {"attention", "dense", "shared"}),
     ("kimi-k2", "mxfp4", {"attention", "dense", "shared"}), ("kimi-k2", "nvfp4", {"attention"}),
+    ("kimi-k2.5", "int4", {"attention", "dense", "shared"}), ("kimi-k2.5", "nvfp4", {"attention"}),
+    ("kimi-k2.6", "nvfp4", {"attention", "dense", "shared"}),
     ("minimax-m2", "nvfp4", {"attention"}), ("qwen3.5-397b-a17b", "nvfp4", {"attention", "shared"}),
     ("qwen3.5-397b-a17b", "mxfp4", {"attention", "shared"}), ("qwen3.5-122b-a10b", "nvfp4", {"attention", "shared"}),
     ("qwen3-235b-a22b", "nvfp4", set()), ("gemma-4-31b", "nvfp4", {"attention"}),
@@ -111,6 +116,17 @@ def test_command_a_plus_weighs_what_its_fp8_checkpoint_weighs():
     # 212.6 billion weights of 8 bits, 6.2 billion of 16 with a vision tower of 0.4 that we leave out.
     model = load_model("command-a-plus").record
     assert counts.weight_bytes(model, precision_for(model, "fp8")) == pytest.approx(212.6e9 + 2 * 5.8e9, rel=0.005)
+
+
+def test_the_positions_are_those_of_the_checkpoint():
+    # Checkpoints of one shape that hold more tokens than the first of it.
+    lengths = {
+        "moonshotai/Kimi-K2-Instruct": 131072, "moonshotai/Kimi-K2-Instruct-0905": 262144,
+        "moonshotai/Kimi-K2-Thinking": 262144, "moonshotai/Kimi-K2.6": 262144, "Qwen/Qwen3-30B-A3B": 40960,
+        "Qwen/Qwen3-30B-A3B-Instruct-2507": 262144, "Qwen/Qwen3-4B-Instruct-2507": 262144,
+        "Qwen/Qwen3-235B-A22B-Thinking-2507": 262144, "zai-org/GLM-4.5": 131072, "zai-org/GLM-4.7": 202752,
+    }  # fmt: skip
+    assert {name: load_model(name).record.max_position for name in lengths} == lengths
 
 
 def test_gpt_oss_weighs_what_its_checkpoint_weighs():
@@ -248,19 +264,21 @@ MODEL_NAMES = [
     ("meta-llama/Llama-3.3-70B-Instruct", "llama-3.3-70b", "bf16"), ("llama-3.3-70b", "llama-3.3-70b", "bf16"),
     ("deepseek-ai/DeepSeek-R1", "deepseek-v3", "fp8_block"), ("deepseek-r1", "deepseek-v3", "fp8_block"),
     ("nvidia/DeepSeek-R1-0528-NVFP4", "deepseek-v3", "nvfp4"), ("openai/gpt-oss-120b", "gpt-oss-120b", "mxfp4"),
-    ("minimax-m2.5", "minimax-m2", "fp8_block"), ("kimi-k2.5", "kimi-k2", "int4_g32"),
-    ("moonshotai/Kimi-K2-Thinking", "kimi-k2", "int4_g32"), ("moonshotai/Kimi-K2-Instruct", "kimi-k2", "fp8_block"),
+    ("minimax-m2.5", "minimax-m2", "fp8_block"), ("kimi-k2.5", "kimi-k2.5", "int4_g32"),
+    ("moonshotai/Kimi-K2-Thinking", "kimi-k2.5", "int4_g32"), ("moonshotai/Kimi-K2-Instruct", "kimi-k2", "fp8_block"),
     ("qwen3-coder", "qwen3-coder-480b-a35b", "bf16"), ("Qwen/Qwen3-32B-FP8", "qwen3-32b", "fp8_block"),
     ("Qwen/Qwen3-32B-AWQ", "qwen3-32b", "int4"),
     ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.3-70b", "fp8"),
     ("neuralmagic/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", "llama-3.1-8b", "int4"),
     ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4", "qwen2.5-72b", "int4"),
     ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8", "qwen2.5-72b", "int8"),
-    ("Qwen/Qwen3-235B-A22B-Thinking-2507-FP8", "qwen3-235b-a22b", "fp8_block"),
-    ("unsloth/gemma-3-27b-it", "gemma-3-27b", "bf16"), ("zai-org/GLM-4.7-FP8", "glm-4.5", "fp8_block"),
-    ("minimax-m2.7", "minimax-m2", "fp8_block"), ("glm-4.6", "glm-4.5", "bf16"), ("glm-5.1", "glm-5", "bf16"),
+    ("Qwen/Qwen3-235B-A22B-Thinking-2507-FP8", "qwen3-235b-a22b-2507", "fp8_block"),
+    ("unsloth/gemma-3-27b-it", "gemma-3-27b", "bf16"), ("zai-org/GLM-4.7-FP8", "glm-4.6", "fp8_block"),
+    ("minimax-m2.7", "minimax-m2", "fp8_block"), ("glm-4.6", "glm-4.6", "bf16"), ("glm-5.1", "glm-5", "bf16"),
     ("qwen2-72b", "qwen2.5-72b", "bf16"), ("CohereLabs/command-a-plus-05-2026-w4a4", "command-a-plus", "nvfp4"),
     ("mistralai/Ministral-3-14B-Instruct-2512", "ministral-3-14b", "fp8"), ("Qwen/Qwen3.6-27B", "qwen3.5-27b", "bf16"),
+    ("moonshotai/Kimi-K2.7-Code", "kimi-k2.6", "int4_g32"), ("nvidia/Kimi-K2.6-NVFP4", "kimi-k2.6", "nvfp4"),
+    ("unsloth/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b-2507", "bf16"),
 ]  # fmt: skip
 
 
