@@ -278,6 +278,9 @@ MODEL_NAMES = [
     ("qwen2-72b", "qwen2.5-72b", "bf16"), ("CohereLabs/command-a-plus-05-2026-w4a4", "command-a-plus", "nvfp4"),
     ("mistralai/Ministral-3-14B-Instruct-2512", "ministral-3-14b", "fp8"), ("Qwen/Qwen3.6-27B", "qwen3.5-27b", "bf16"),
     ("moonshotai/Kimi-K2.7-Code", "kimi-k2.6", "int4_g32"), ("nvidia/Kimi-K2.6-NVFP4", "kimi-k2.6", "nvfp4"),
+    ("Qwen/Qwen3-Coder-Next-FP8", "qwen3-next-80b-a3b", "fp8_block"), ("zai-org/GLM-5.3", "glm-5.2", "fp8_block"),
+    ("mistralai/Mistral-Small-4-119B-2603", "mistral-small-4-119b", "fp8"),
+    ("mistralai/Mistral-Small-4-119B-2603-NVFP4", "mistral-small-4-119b", "nvfp4"),
     ("unsloth/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b-2507", "bf16"),
 ]  # fmt: skip
 
