@@ -48,6 +48,11 @@ EXPLAINED = {
     "kimi-k2-0905": (0.02, "a rounded figure"),
     "kimi-k2.5": (0.02, "a rounded figure"),
     "kimi-k2.6": (0.02, "a rounded figure"),
+    "glm-5.3-flash": (0.03, "the published figure holds the layer of multi-token prediction"),
+    "granite-4.1-30b": (0.05, "a rounded name"),
+    "lfm2.5-350m": (0.02, "a rounded name"),
+    "lfm2.5-8b-a1b": (0.03, "the published figure is that of half the vocabulary"),
+    "opt-125m": (0.02, "learned positions are not counted"),
     "qwen3.5-0.8b": (0.06, "a rounded name"),
     "qwen3.5-2b": (0.06, "a rounded name"),
     "granite-4.1-8b": (0.05, "a rounded name"),
@@ -97,6 +102,8 @@ LEFT_16_BIT = [
     ("kimi-k2", "mxfp4", {"attention", "dense", "shared"}), ("kimi-k2", "nvfp4", {"attention"}),
     ("kimi-k2.5", "int4", {"attention", "dense", "shared"}), ("kimi-k2.5", "nvfp4", {"attention"}),
     ("kimi-k2.6", "nvfp4", {"attention", "dense", "shared"}),
+    ("glm-5.3-flash", "fp8", {"attention"}),
+    ("qwen3.8-2.4t-a95b", "nvfp4", {"attention", "shared"}), ("qwen3.8-2.4t-a95b", "fp8", {"attention", "shared"}),
     ("minimax-m2", "nvfp4", {"attention"}), ("qwen3.5-397b-a17b", "nvfp4", {"attention", "shared"}),
     ("qwen3.5-397b-a17b", "mxfp4", {"attention", "shared"}), ("qwen3.5-122b-a10b", "nvfp4", {"attention", "shared"}),
     ("qwen3-235b-a22b", "nvfp4", set()), ("gemma-4-31b", "nvfp4", {"attention"}),
@@ -127,6 +134,16 @@ def test_the_positions_are_those_of_the_checkpoint():
         "Qwen/Qwen3-235B-A22B-Thinking-2507": 262144, "zai-org/GLM-4.5": 131072, "zai-org/GLM-4.7": 202752,
     }  # fmt: skip
     assert {name: load_model(name).record.max_position for name in lengths} == lengths
+
+
+def test_qwen_3_8_weighs_what_its_checkpoints_weigh():
+    # 4892.4 GB of 16 bit, 2496.2 of 8 and 1447.3 of 4, each with a layer of multi-token prediction that we leave out:
+    # experts, shared ones, router, attention, and the projection of its input.
+    model = load_model("qwen3.8-2.4t-a95b").record
+    experts, rest = 512 * 3 * 8192 * 2048, 3 * 8192 * 2048 + 512 * 8192 + 3 * 8192 * 16384 + 8192 * 2048 + 2 * 8192**2
+    for weights, size, expert in (("bf16", 4892.4e9, 2), ("fp8_block", 2496.2e9, 1), ("nvfp4", 1447.3e9, 0.5625)):
+        ours = counts.weight_bytes(model, precision_for(model, weights)) + expert * experts + 2 * rest
+        assert ours == pytest.approx(size, rel=0.002), weights
 
 
 def test_gpt_oss_weighs_what_its_checkpoint_weighs():
@@ -282,6 +299,10 @@ MODEL_NAMES = [
     ("mistralai/Mistral-Small-4-119B-2603", "mistral-small-4-119b", "fp8"),
     ("mistralai/Mistral-Small-4-119B-2603-NVFP4", "mistral-small-4-119b", "nvfp4"),
     ("unsloth/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b-2507", "bf16"),
+    ("facebook/opt-125m", "opt-125m", "bf16"),
+    ("Qwen/Qwen2.5-VL-7B-Instruct-AWQ", "qwen2.5-vl-7b", "int4"),
+    ("zai-org/GLM-5.3-Flash", "glm-5.3-flash", "fp8_block"),
+    ("nvidia/Qwen3-VL-235B-A22B-Instruct-NVFP4", "qwen3-vl-235b-a22b", "nvfp4"),
 ]  # fmt: skip
 
 
