@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
@@ -67,8 +68,9 @@ def inspect(
     name = model or model_name(command, given)
     if not name:
         raise ChunkcalcError("names no model", "command line", "add it, or say which one with --model")
+    folder = Path(name, "config.json")  # a model's folder
     try:
-        known = load_model(name)
+        known = load_model(str(folder) if folder.is_file() else name)
     except ChunkcalcError as error:
         raise ChunkcalcError(error.what, "command line", f"say which one it is with --model; {error.hint}") from None
     device = load_hardware(gpu)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from chunkcalc.gate.check import Options, Report
     from chunkcalc.gate.compare import Row
 
+MOST_VALUE = 4_000  # characters of a variable
 MAX_STDIN = 16 * 2**20 + 1
 
 
@@ -41,7 +43,7 @@ class Unknown(enum.StrEnum):
 
 # Groups of the help page.
 LIMITS = "Limits and workload, per replica (over what files state)"
-FACTS, POLICY = "Facts (over what files state)", "Policy"
+FACTS, POLICY = "Facts", "Policy"
 
 
 def check(
@@ -82,9 +84,19 @@ def check(
         help="What you measured, such as 'tpot=31ms at batch 32'; may be repeated.",
         rich_help_panel=FACTS,
     ),
-    gpu: str = typer.Option(None, help="GPU of every deployment.", rich_help_panel=FACTS),
-    model: str = typer.Option(None, help="Model of every deployment.", rich_help_panel=FACTS),
-    engine_version: str = typer.Option(None, help="Version of the engine.", rich_help_panel=FACTS),
+    gpu: str = typer.Option(None, help="GPU of deployments that name none.", rich_help_panel=FACTS),
+    force_gpu: bool = typer.Option(
+        False, "--force-gpu", help="--gpu counts over what files name.", rich_help_panel=FACTS
+    ),
+    model: str = typer.Option(None, help="Model where the file leaves it open.", rich_help_panel=FACTS),
+    engine_version: str = typer.Option(None, help="Version where the file leaves it open.", rich_help_panel=FACTS),
+    given: list[str] = typer.Option(
+        None,
+        "--set",
+        metavar="NAME=VALUE",
+        help="A variable that files take from their environment or a template; may be repeated.",
+        rich_help_panel=FACTS,
+    ),
     config: Path = typer.Option(
         None, help="Configuration for all. Default: the nearest chunkcalc.toml upwards.", rich_help_panel=FACTS
     ),
@@ -125,20 +137,21 @@ def check(
     if not paths:
         raise ChunkcalcError("no files are named", "PATH", "give files, folders, globs, or - for stdin")
     wanted = _formats(formats or [], as_json)
-    given = {
+    stated = {
         "ttft": ttft, "tpot": tpot, "itl": itl, "tpot-basis": tpot_basis, "prompt": prompt, "prompt-p95": prompt_p95,
         "output": output, "concurrency": concurrency, "rate": rate, "percentile": percentile,
         "prefix-hit": prefix_hit, "prefix-shared": prefix_shared,
         "max-utilisation": max_utilisation, "gpu": gpu, "model": model, "engine-version": engine_version,
         "gateway": gateway, "measured": measured or None,
     }  # fmt: skip
-    settings = Settings(parsed(given, "command line", "command line"))
+    settings = Settings(parsed(stated, "command line", "command line"))
     _must_load(gpu, model, engine_version)
     if config is not None and not config.is_file():
         raise ChunkcalcError(f"'{config}' is not a file", "--config", "give a chunkcalc.toml")
     options = Options(
-        paths=tuple(paths), root=repository(paths), settings=settings, config=config, waivers=not no_waivers
-    )
+        paths=tuple(paths), root=repository(paths), settings=settings, config=config, waivers=not no_waivers,
+        given=_variables(given or []), force_gpu=_forced(force_gpu, gpu),
+    )  # fmt: skip
     with progress("checking") as told:
         report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), told)
     rows = _changes(diff, options, report) if diff is not None else None
@@ -159,6 +172,23 @@ def check(
     if report.fails(fail_on.value, unknown.value):
         raise typer.Exit(FAILS)
     raise typer.Exit(USAGE if report.broken and unknown is not Unknown.ignore else HOLDS)
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    """`--set NAME=VALUE`."""
+    out = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][\w.-]{0,99}", name) or "\n" in value or len(value) > MOST_VALUE:
+            raise ChunkcalcError(f"'{entry:.60}' sets no variable", "--set", "write NAME=VALUE, as in MODEL=qwen3-8b")
+        out[name] = value
+    return out
+
+
+def _forced(force: bool, gpu: str | None) -> bool:
+    if force and not gpu:
+        raise ChunkcalcError("forces no GPU", "--force-gpu", "name one with --gpu")
+    return force
 
 
 def _changes(base: str, options: Options, report: Report) -> list[Row]:

@@ -151,6 +151,8 @@ def _compared(page: Page, load: Load, deployment: Deployed | None) -> Observed:
     if deployment is None or deployment.answer is None or deployment.effective is None:
         return compared(page, load, {}, None)
     effective, answer = deployment.effective, deployment.answer
+    if effective.budget is None or effective.max_num_seqs is None:
+        return compared(page, load, {}, None)
     found = predicted(answer.case, load, effective.budget, effective.max_num_seqs)
     return compared(page, load, found, answer.error)
 

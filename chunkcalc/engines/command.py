@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class Command(NamedTuple):
     serve : whether the model may stand as a word of its own: not for a Python module
     version : by the tag of an image; empty where there is none
     files : option files that are at hand, by the path that the command line names; others are read
+    keywords : whether its options are keywords of Python, which nothing abbreviates
     """
 
     engine: str
@@ -51,6 +53,7 @@ class Command(NamedTuple):
     serve: bool = True
     version: str = ""
     files: Mapping[str, Mapping[str, Any]] = {}
+    keywords: bool = False
 
 
 def locate(words: Sequence[str]) -> Command:
@@ -154,6 +157,8 @@ def arguments(command: Command, table: Table) -> Arguments:
     ChunkcalcError : a file that cannot be read
     """
     grammar = reader(command.engine).grammar(table)
+    if command.keywords:
+        grammar = replace(grammar, prefixes=False)
     above = dialect(command.engine).file_overrules
     if not above and dialect(command.engine).option_file in command.words[:-1]:
         found = _with_file(command, table, grammar)

@@ -14,6 +14,7 @@ Level = Literal["error", "warning", "note"]
 Kind = Literal["exact", "bound", "estimate"]
 KINDS: dict[str, Kind] = {"1": "exact", "2": "bound", "3": "estimate"}
 PREFIXES = {"E": "CC1", "B": "CC2", "W": "CC3"}
+DEFAULT = "CC304"  # a default decides
 UNKNOWN = "CC000"  # what could not be evaluated; its level follows --unknown
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 

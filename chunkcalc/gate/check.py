@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import date
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.gate.bounds import bounds
-from chunkcalc.gate.catalogue import LEVELS, UNKNOWN
+from chunkcalc.gate.catalogue import DEFAULT, LEVELS, UNKNOWN
 from chunkcalc.gate.comments import Comment, annotated_settings, comments, lenient
 from chunkcalc.gate.config import Config, Configs
 from chunkcalc.gate.deployed import Deployed, deployed
@@ -22,11 +22,11 @@ from chunkcalc.gate.evaluation import Evaluation
 from chunkcalc.gate.exact import exact, misread
 from chunkcalc.gate.finding import Finding
 from chunkcalc.gate.pools import pools
-from chunkcalc.gate.settings import Setting, Settings
+from chunkcalc.gate.settings import FACTS, Setting, Settings
 from chunkcalc.gate.waivers import Waiver, annotated, apply, complaints, configured
 from chunkcalc.manifests.find import find
 from chunkcalc.manifests.process import BROKEN, SKIPPED, Process
-from chunkcalc.manifests.sources import STDIN, Source, decode, files, read, shown
+from chunkcalc.manifests.sources import STDIN, Beside, Source, decode, files, read, shown
 from chunkcalc.progress import Progress, silent
 
 PARALLEL_FROM = 64  # files from which a second process is worth its start
@@ -45,6 +45,8 @@ class Options:
     settings : of the command line
     config : a configuration file for all; None to look for the nearest
     waivers : whether waivers count
+    given : variables that files leave to their environment
+    force_gpu : whether the GPU of the settings counts over what files state
     today : day by which waivers end
     """
 
@@ -53,6 +55,8 @@ class Options:
     settings: Settings = field(default_factory=Settings)
     config: Path | None = None
     waivers: bool = True
+    given: Mapping[str, str] = field(default_factory=dict)
+    force_gpu: bool = False
     today: date = field(default_factory=date.today)
 
 
@@ -131,7 +135,12 @@ def check(options: Options, stdin: Callable[[], bytes], progress: Progress = sil
 def repository(paths: Sequence[str]) -> Path:
     """The repository that the first path, else the working folder lies in; else that folder."""
     here = Path.cwd()
-    first = (here / paths[0]).resolve() if paths[0] != "-" else here
+    first = here
+    if paths[0] != "-":
+        try:
+            first = (here / paths[0]).resolve()
+        except (OSError, RuntimeError):  # a link to itself
+            first = (here / paths[0]).absolute().parent
     for start in (first, here):
         for folder in (start, *start.parents):
             if (folder / ".git").exists():
@@ -174,7 +183,10 @@ def _one(job: _Job, data: bytes) -> Checked:
     """One file; whatever goes wrong in it, the others are checked all the same."""
     name = shown(Path(job.path), job.options.root)
     try:
-        source = decode(data, name, True) if job.path == STDIN else read(Path(job.path), name, job.asked)
+        path = Path(job.path)
+        source = decode(data, name, True) if job.path == STDIN else read(path, name, job.asked)
+        beside = None if job.path == STDIN else Beside(path.absolute().parent, job.options.root)
+        source = source._replace(given=job.options.given, beside=beside)
         return check_source(source, job.options, job.config, job.relative)
     except ChunkcalcError:
         raise
@@ -240,10 +252,17 @@ def _in_reach(said: Sequence[Comment], process: Process, following: int | None, 
 def _layers(options: Options, layers: Sequence[Mapping[str, Setting]]) -> Settings:
     """Command line, annotations, comments, configuration, the file's own fields: the first that says it counts.
 
-    A concurrency in one source stands against a rate in a lower one.
+    The GPU, the model and the version of the command line and of the configuration are defaults for what the file
+    leaves open; annotations and comments are of the file. A concurrency in one source stands against a rate in a
+    lower one.
     """
-    out = options.settings
-    for layer in layers:
+    notes, inline, config, native = layers
+    given = options.settings.values
+    stands = {key for key in given if key not in FACTS or (key == "gpu" and options.force_gpu)}
+    out = Settings({key: given[key] for key in stands})
+    open_facts = Settings(given).defaults().values
+    asked = {key: setting for key, setting in open_facts.items() if key in FACTS}
+    for layer in (notes, inline, asked, Settings(config).defaults().values, native):
         loaded = out.has_load
         out = out.under({k: v for k, v in layer.items() if not (loaded and k in ("concurrency", "rate"))})
     return out
@@ -254,7 +273,24 @@ def _findings(found: Evaluation) -> list[Finding]:
         return []
     certain = [*exact(found), *bounds(found)]
     bound = any(finding.kind == "bound" and finding.rule != "CC205" for finding in certain)
-    return [*certain, *estimates(found, bound)]
+    return _together([*certain, *estimates(found, bound)])
+
+
+def _together(findings: list[Finding]) -> list[Finding]:
+    """One fix per flag: that of the worst finding, what its limits ask before what the engine would take anyway."""
+    chosen: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda f: (LEVELS.index(f.level), f.kind != "estimate")):
+        if finding.fix is not None and finding.fix.value is not None:
+            chosen.setdefault(finding.fix.flag, finding)
+    out = []
+    for finding in findings:
+        fix = finding.fix
+        first = chosen.get(fix.flag) if fix is not None else None
+        if first is None or fix is None or first is finding or first.fix is None or fix.value == first.fix.value:
+            out.append(finding)
+        elif finding.rule != DEFAULT:  # a default that another finding replaces is no news
+            out.append(replace(finding, fix=None))
+    return out
 
 
 def _whole(waiver: Waiver, options: Options) -> bool:

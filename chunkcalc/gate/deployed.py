@@ -12,6 +12,7 @@ from chunkcalc.engines.words import Word
 from chunkcalc.frozen import dataclass
 from chunkcalc.gate.budget import budget_flag, ranks
 from chunkcalc.gate.evaluation import Evaluation
+from chunkcalc.gate.known import SIZES
 from chunkcalc.gate.settings import Setting
 
 WRITTEN = {
@@ -30,13 +31,13 @@ class Budget(NamedTuple):
 
 
 class Effective(NamedTuple):
-    """What the engine makes of it, per attention rank [token]."""
+    """What the engine makes of it, per attention rank [token]; None where that depends on what is not known."""
 
-    budget: int
-    max_num_seqs: int
-    max_model_len: int
-    chunk: int
-    chunk_full: int
+    budget: int | None
+    max_num_seqs: int | None
+    max_model_len: int | None
+    chunk: int | None
+    chunk_full: int | None
 
 
 class Steps(NamedTuple):
@@ -147,7 +148,9 @@ def _degrees(found: Evaluation) -> dict[str, int | None]:
     if dialect(reading.table.engine).ranks_share:
         tp *= dp
         size = reading.values.get("dp_size") or reading.values.get("attn_dp_size")
-        dp = int(size.value) if size is not None and reading.table.engine == "sglang" else 1
+        dp = parallelism.dp
+        if reading.table.engine == "sglang":
+            dp = int(size.value) if size is not None else 1
     out: dict[str, int | None] = {"tp": tp, "pp": parallelism.pp, "dp": dp, "ep": parallelism.ep}
     for name, part in (("tp", "t"), ("pp", "p"), ("dp", "d"), ("ep", "e")):
         words = {"t": "tensor-parallel-size", "p": "pipeline-parallel-size", "d": "data-parallel-size",
@@ -193,10 +196,11 @@ def _budget(found: Evaluation) -> Budget | None:
 
 
 def _effective(found: Evaluation) -> Effective | None:
-    if found.inspection is None:
+    reading = found.inspection.reading if found.inspection is not None else found.reading
+    if reading is None or found.process.unset or "budget" not in found.sure:
         return None
-    reading = found.inspection.reading
-    return Effective(reading.budget, reading.max_num_seqs, reading.max_model_len, reading.chunk, reading.chunk_full)
+    sizes = {name: getattr(reading, name) if name in found.sure else None for name in SIZES}
+    return Effective(**sizes)
 
 
 def _steps(found: Evaluation) -> Steps | None:

@@ -9,7 +9,7 @@ from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Remark, Word
 from chunkcalc.gate.catalogue import Level, rule
 from chunkcalc.gate.evaluation import Evaluation
-from chunkcalc.gate.facts import about_model
+from chunkcalc.gate.facts import about_model, gpu_of
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.gate.fixes import fix_for
 from chunkcalc.units import format_count
@@ -48,8 +48,24 @@ def exact(found: Evaluation) -> Iterator[Finding]:
     """Every exact finding of a deployment."""
     yield from _remarks(found)
     for check in (_duplicate_keys, _cut_off, _one_item, _gpus, _context, _decode_slots, _dispatch, _items, _blocks,
-                  _unchunked):  # fmt: skip
+                  _unchunked, _other_gpu):  # fmt: skip
         yield from check(found)
+
+
+def _other_gpu(found: Evaluation) -> Iterator[Finding]:
+    """CC129: the file names one GPU, the settings another."""
+    asked = found.settings.values.get("gpu")
+    stated = gpu_of(found.process, None).found
+    if asked is None or stated is None or found.hardware is None:
+        return
+    given = gpu_of(found.process, asked.value).found
+    if given is None or given.record.id == stated.record.id:
+        return
+    message = (
+        f"the file names {stated.record.id}, the {asked.source} says {given.record.id}: judged on "
+        f"{found.hardware.record.id}"
+    )
+    yield make(found, "E29", message, found.process.gpu[0])
 
 
 def _remarks(found: Evaluation) -> Iterator[Finding]:
@@ -81,10 +97,17 @@ def _remarks(found: Evaluation) -> Iterator[Finding]:
             if number in ("E03", "E15") and refused and not found.version_known:
                 level, message = "warning", f"{message} (the version is not stated: the newest is taken)"
             engine = reading.table.engine if reading is not None else ""
-            verb = "refuses to start: " if refused and engine else ""
-            name = dialect(engine).title if engine else ""
-            yield make(found, number, f"{name} {verb}{message}" if verb else message, word, level=level,
-                       fix=fix_for(number, found, word, facts))  # fmt: skip
+            if refused and engine:
+                message = f"{_refuser(found, engine)} to start: {message}"
+            yield make(found, number, message, word, level=level, fix=fix_for(number, found, word, facts))
+
+
+def _refuser(found: Evaluation, engine: str) -> str:
+    """Which engine refuses: the version that is known, or the one that is assumed."""
+    name = dialect(engine).title
+    if found.version_known or found.table is None:
+        return f"{name} refuses"
+    return f"{name} {found.table.version} would refuse"
 
 
 def _reached(found: Evaluation, refusals: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from chunkcalc.catalog.lookup import Found, load_hardware, load_model
@@ -22,7 +23,9 @@ class Fact(NamedTuple):
     missing: str = ""
 
 
-def model_of(process: Process, arguments: Arguments | None, named: str, given: str | None) -> Fact:
+def model_of(
+    process: Process, arguments: Arguments | None, named: str, given: str | None, default: bool = False
+) -> Fact:
     """The model of a process.
 
     Parameters
@@ -30,18 +33,22 @@ def model_of(process: Process, arguments: Arguments | None, named: str, given: s
     process : as found
     arguments : of its command
     named : the model as the command names it; empty where it does not
-    given : as a setting names it, which counts before all others
+    given : as a setting names it
+    default : whether that counts only where nothing else names a model that is known
     """
     served = arguments.value("served_model_name") if arguments is not None else None
     others = list(served) if isinstance(served, (tuple, list)) else [served] if served else []
     names = [
         name for name in (named, *_tail(named), *map(str, process.model), *map(str, others)) if name and "%" not in name
     ]
-    candidates = [given] if given else names
+    candidates = names if not given else [*names, given] if default else [given]
     stated = [name for name in names if name not in _tail(named)]
     written = next((name for name in stated if not _is_path(name)), named or None)
     problem = ""
     for name in candidates:
+        folder = _config(process, name)
+        if folder is not None:
+            return Fact(load_model(folder), name if name in stated else named or name)
         if _is_path(name) and name != given:
             continue
         try:
@@ -53,6 +60,15 @@ def model_of(process: Process, arguments: Arguments | None, named: str, given: s
             f"the model is behind a path ({named or candidates[0]:.80})" if candidates else "the model is not named"
         )
     return Fact(None, written, f"model: {problem}; name one with --model, chunkcalc/model or {WHERE}")
+
+
+def _config(process: Process, name: str) -> str | None:
+    """The config.json of a model's folder, on this machine or beside the file; None where there is none."""
+    inside = process.beside.find(f"{name}/config.json") if process.beside is not None and name.startswith(".") else None
+    if inside is None and name.startswith("/"):
+        path = Path(name, "config.json")
+        inside = path if path.is_file() else None
+    return str(inside) if inside is not None else None
 
 
 def _is_path(name: str) -> bool:
@@ -67,14 +83,18 @@ def _tail(path: str) -> Iterator[str]:
         yield parts[-1]
 
 
-def gpu_of(process: Process, given: str | None) -> Fact:
+def gpu_of(process: Process, given: str | None, default: bool = False) -> Fact:
     """The GPU type of a process.
 
     Parameters
     ----------
     process : as found
-    given : as a setting names it, which counts before all others
+    given : as a setting names it
+    default : whether that counts only where the file leaves it open
     """
+    if given and default:
+        stated = gpu_of(process, None)
+        return stated if stated.found is not None else gpu_of(process, given)
     if given:
         try:
             return Fact(load_hardware(given), given)

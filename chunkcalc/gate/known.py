@@ -23,6 +23,7 @@ from chunkcalc.records import ENGINE_NAMES, Hardware
 # What holds on both of these holds on any GPU: the smallest and the largest that engines run on.
 EXTREMES = ("l4", "b300")
 SHORTEST, LONGEST = 1024, 10_000_000  # positions of the models that stand in for an unknown one
+SIZES = ("budget", "max_num_seqs", "max_model_len", "chunk", "chunk_full")
 UNREADABLE = "a file that can be read"
 
 
@@ -40,6 +41,7 @@ class Known:
         self.model_as_written: str | None = None
         self.version_known = False
         self.reading: Reading | None = None
+        self.sure: frozenset[str] = frozenset(SIZES)  # sizes of the reading that hold whatever is not known
         if process.command is None:
             self.lacking = self.lacking or [UNREADABLE]
             return
@@ -67,7 +69,9 @@ class Known:
     def _read(self) -> None:
         command = self.process.command
         assert command is not None
-        version = self.settings.get("engine-version") or command.version
+        asked = self.settings.get("engine-version")
+        stated = command.version if self.settings.is_default("engine-version") else ""
+        version = stated or asked or command.version
         self.version_known = bool(version)
         try:
             self.table = table(command.engine, version or None, "engine-version")
@@ -90,8 +94,9 @@ class Known:
 
     def _resolve(self, named: str) -> None:
         """Model and GPU, and what is missing of them."""
-        model = model_of(self.process, self.given, named, self.settings.get("model"))
-        gpu = gpu_of(self.process, self.settings.get("gpu"))
+        asked, settings = self.settings.get("model"), self.settings
+        model = model_of(self.process, self.given, named, asked, settings.is_default("model"))
+        gpu = gpu_of(self.process, settings.get("gpu"), settings.is_default("gpu"))
         self.model, self.model_as_written, self.hardware = model.found, model.written, gpu.found
         if model.missing and not any(about_model(told) for told in self.lacking):
             self.lacking.append(model.missing)
@@ -111,6 +116,7 @@ class Known:
         if not known:
             return None
         first, rest = known[0], known[1:]
+        self.sure = frozenset(name for name in SIZES if all(getattr(r, name) == getattr(first, name) for r in rest))
         common = {
             name: tuple(text for text in getattr(first, name) if all(text in getattr(r, name) for r in rest))
             for name in ("refusals", "differences")

@@ -19,15 +19,17 @@ DURATIONS = ("ttft", "tpot", "itl")
 COUNTS = ("prompt", "prompt-p95", "output", "concurrency")
 NAMES = ("gpu", "model", "engine-version", "tpot-basis", "prefix-shared")
 KEYS = (*DURATIONS, *COUNTS, "rate", "percentile", "prefix-hit", "max-utilisation", "gateway", "measured", *NAMES)
+FACTS = ("gpu", "model", "engine-version")  # what files state themselves
 CHOICES = {"tpot-basis": ("step", "mean"), "prefix-shared": ("yes", "no")}
 WAIVING = ("ignore", "reason", "until")
 
 
 class Setting(NamedTuple):
-    """A value and where it came from."""
+    """A value, where it came from, and whether it counts only where the file leaves it open."""
 
     value: Any
     source: str
+    default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,14 @@ class Settings:
     def get(self, key: str) -> Any:
         """A value; None where nothing says it."""
         return self.values[key].value if key in self.values else None
+
+    def is_default(self, key: str) -> bool:
+        """Whether a setting counts only where the file leaves it open."""
+        return key in self.values and self.values[key].default
+
+    def defaults(self) -> Settings:
+        """These settings, their facts as defaults for what files leave open."""
+        return Settings({k: s._replace(default=k in FACTS) for k, s in self.values.items()})
 
     def under(self, more: Mapping[str, Setting]) -> Settings:
         """These settings, with those of another source where these say nothing."""

@@ -143,7 +143,7 @@ def _all_moved(held: Mapping[str, Any], above: int, pointer: str) -> dict[str, A
 def flagged_role(command: Command) -> str:
     """The role by the command's own arguments and options; empty where they do not say."""
     given = [f"--{key} {value}" for held in command.files.values() for key, value in held.items()]
-    text = " ".join([*command.words, *given])
+    text = " ".join([*command.words, *given, f"{ROLE} {command.environment.get(ROLE, '')}"])
     match = re.search(rf"{ROLE.replace('-m', '[-_]m')}[= ](prefill|decode)", text)
     if match:
         return match[1]

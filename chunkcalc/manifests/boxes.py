@@ -30,6 +30,7 @@ class Box:
     container : the container itself
     volumes : of its pod
     prepared : what is put into a script before a shell sees it
+    keywords : whether its words stand for keywords of Python
     """
 
     command: tuple[Word, ...] | None
@@ -40,6 +41,7 @@ class Box:
     container: Node | None = None
     volumes: tuple[Node, ...] = ()
     prepared: Callable[[str], str] = _kubernetes_script
+    keywords: bool = False
 
 
 def boxes(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
@@ -82,9 +84,12 @@ def box_of(scope: Scope, configs: Configs) -> Box:
     node = scope.node
     outer = [found for key in ("envs", "env") for found in reversed(scope.all(key)) if found is not node.get(key)]
     variables = {**_injected(scope), **configs.variables(node, outer)}
-    command = words_of(node.get("command"), variables) if node.get("command") is not None else None
+    first, then = node.get("command"), node.get("args")
+    if node.get("entryPoint") is not None:  # a task of ECS
+        first, then = node.get("entryPoint"), first
+    command = words_of(first, variables) if first is not None else None
     volumes = tuple(volume for found in scope.all("volumes") for volume in found.items())
-    return Box(command, words_of(node.get("args"), variables), image_of(node), variables, configs, node, volumes)
+    return Box(command, words_of(then, variables), image_of(node), variables, configs, node, volumes)
 
 
 def _injected(scope: Scope) -> dict[str, str]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from chunkcalc.engines.words import Word
-from chunkcalc.manifests.expand import kubernetes, text_of, unknown
+from chunkcalc.manifests.expand import CLOSE, OPEN, kubernetes, text_of, unknown, unknowns
 from chunkcalc.manifests.nodes import Node, documents
+from chunkcalc.manifests.sources import Source
 
 
 class Configs:
     """Everything that a file holds for its containers."""
 
-    def __init__(self, roots: Iterable[Node]) -> None:
+    def __init__(self, roots: Iterable[Node], source: Source | None = None) -> None:
+        self.source = source
         self.maps: dict[str, dict[str, Node]] = {}
         self.runtimes: dict[str, Node] = {}
         self.used: set[str] = set()
@@ -38,6 +41,15 @@ class Configs:
                     self.maps.setdefault(name, {})[name] = Node(
                         text, content.line, content.pointer, text, content.marks
                     )
+
+    def beside(self, path: str) -> dict[str, Any] | None:
+        """The options of a file that lies beside this one."""
+        around = self.source.beside if self.source is not None else None
+        tail = re.sub(f"^{OPEN}[^{CLOSE}]*(?:dirname|DIR|HERE|PWD|ROOT|SOURCE)[^{CLOSE}]*{CLOSE}/", "", path)
+        if around is None or unknowns(tail):
+            return None
+        found = around.text(tail)
+        return options(found.text or "", 1, "", found.path) if found is not None else None
 
     def variables(self, container: Node, outer: Iterable[Node] = ()) -> dict[str, str]:
         """The environment of a container; what is not in the file is marked as unknown."""

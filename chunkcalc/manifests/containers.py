@@ -14,13 +14,17 @@ from chunkcalc.engines.words import Word, placed
 from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box, Placed
 from chunkcalc.manifests.configs import moved, options
-from chunkcalc.manifests.doubts import ENGINES, doubt
+from chunkcalc.manifests.doubts import ENGINES, START, doubt
 from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.shell import Script, run_dry
 from chunkcalc.records import ENGINE_NAMES
 
+# Programs that are given a command as one text.
+CARRIERS = frozenset(
+    ("tmux", "screen", "ssh", "su", "runuser", "wsl", "script", "watch", "parallel", "pdsh", "osascript")
+)
 DEEPEST = 4  # shells inside shells
 # Images that stand around an engine.
 _OTHERS = re.compile(r"router|exporter|gateway|proxy|operator|controller|bench|sim\b|sidecar|webui|metrics|test")
@@ -90,7 +94,7 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
             again = [joined.at("sh"), joined.at("-c"), joined]
             yield from _started(again, box, line.variables, depth + 1)
             continue
-        if depth < DEEPEST and (next(scripts_of(line.words), None) is not None or script_file(line.words) is not None):
+        if depth < DEEPEST and _is_script(line.words):
             yield from _started(line.words, box, line.variables, depth + 1)
             continue
         command = of_words(line.words, line.variables, box.image)
@@ -105,9 +109,17 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
         yield Launch(None, line=script.cut, problem=script.problem)
 
 
+def _is_script(words: Sequence[Word]) -> bool:
+    """Whether a command runs a script that is given to it as a text or a file."""
+    carried = PurePosixPath(words[0]).name in CARRIERS and any(" " in word and START.search(word) for word in words[1:])
+    return carried or next(scripts_of(words), None) is not None or script_file(words) is not None
+
+
 def _script(words: Sequence[Word], box: Box, variables: Mapping[str, str], depth: int) -> Script | None:
     """The script that a command runs, read; None where it runs a program."""
     index = next(scripts_of(words), None)
+    if index is None and words and PurePosixPath(words[0]).name in CARRIERS:  # ssh host "vllm serve ..."
+        index = next((i for i, word in enumerate(words) if i and " " in word and START.search(word)), None)
     if index is not None:
         source = words[index]
         node = _scalar(box.container, source) if not depth else None
@@ -168,6 +180,7 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any]
         if held is None:
             node = box.configs.file(path, box.container, box.volumes)
             held = options(node.text, node.marks[0][1], node.pointer) if node is not None and node.marks else None
+            held = held if held is not None else box.configs.beside(path)
         files[path] = held if held is None or not override else _merged(held, override)
     if override and not files:
         name = OVERRIDE.lstrip("-")
@@ -177,7 +190,7 @@ def _with_files(command: Command, box: Box, written: Mapping[str, dict[str, Any]
         command = command._replace(words=(*command.words, *more))
     known = {path: held for path, held in files.items() if held is not None}
     version = version_of_image(box.image) if engine_of(box.image) == command.engine else ""
-    return Launch(command._replace(files=known, version=command.version or version), files, line)
+    return Launch(command._replace(keywords=box.keywords, files=known, version=command.version or version), files, line)
 
 
 OVERRIDE = "--override-engine-args"

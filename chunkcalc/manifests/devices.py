@@ -11,7 +11,7 @@ from chunkcalc.manifests.nodes import Node
 from chunkcalc.manifests.scope import Scope
 
 _FIELDS = ("accelerators", "accelerator", "gpu_type", "gpuType", "gpu_name", "accelerator_type", "gpuTypeId",
-           "instanceType", "instance_type", "gpu", "gpus", "gres")  # fmt: skip
+           "instanceType", "instance_type", "resource_type", "gpu", "gpus", "gres")  # fmt: skip
 
 
 def devices(scope: Scope) -> tuple[list[Word], int | None]:

@@ -43,7 +43,7 @@ def of_yaml(source: Source) -> list[Process]:
     roots, problem = documents(pruned(text, _WANTED))
     if problem is not None and problem.large and not source.asked and not mentioned(text):
         return []
-    configs = Configs(roots)
+    configs = Configs(roots, source)
     natives = native(roots)
     out: list[Process] = []
     for index, root in enumerate(roots):

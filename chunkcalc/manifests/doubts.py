@@ -16,12 +16,14 @@ _BUDGETS = "|".join(re.escape(flag.lstrip("-")).replace("_", "[-_]").replace("\\
 BUDGET = re.compile(rf"(?<![\w-])(?:--)?({_BUDGETS})\b")
 _QUOTED = r"[\s,\"'\]\[]+"
 START = re.compile(
-    rf"\bvllm{_QUOTED}serve\b|\bsglang{_QUOTED}serve\b|vllm\.entrypoints\.(openai\.)?(api_server|cli)|"
-    r"sglang\.launch_server|\btrtllm-serve\b|tensorrt_llm\.commands\.serve|dynamo\.(vllm|sglang|trtllm)\b|"
+    rf"\bvllm{_QUOTED}serve\b(?!,)|\bsglang{_QUOTED}serve\b(?!,)|-m{_QUOTED}vllm\.entrypoints\.(openai\.)?(api_server|cli)|"
+    rf"-m{_QUOTED}sglang\.launch_server|\btrtllm-serve(?![\w.-])|-m{_QUOTED}tensorrt_llm\.commands\.serve|"
+    rf"-m{_QUOTED}dynamo\.(vllm|sglang|trtllm)\b|"
     r"kind: *DynamoGraphDeploymentRequest\b"
 )
 _NAMES = "|".join(re.escape(name) for name in IMAGES)
 IMAGE = re.compile(rf"[\w.-]+/({_NAMES})[:@]\w")
+ASKS = frozenset(("--help", "-h", "--version"))  # a program that only tells
 # Programs that speak of an engine without starting one.
 TALKS = frozenset(
     ("echo", "printf", "grep", "egrep", "rg", "sed", "awk", "cat", "tee", "test", "[", "[[", "pip", "pip3", "uv-pip",
@@ -30,8 +32,9 @@ TALKS = frozenset(
      "huggingface-cli", "hf", "helm", "kustomize", "make", "apt", "apt-get", "return", "exit", "die", "log", "info",
      "warn", "error", "fail", "usage", "which", "type", "trap", "wait", "true", "false", ":", "set", "unset", "shift",
      "find", "jq", "yq", "sort", "head", "tail", "wc", "tr", "cut", "diff", "tar", "unzip", "aws", "gcloud", "az",
-     "gsutil", "pytest", "lm_eval", "lm-eval", "aiperf", "genai-perf", "guidellm", "journalctl", "systemctl", "dirname",
-     "basename", "realpath", "mapfile", "readarray", "nvidia-smi", "pushd", "popd", "alias", "eval", "python-config")
+     "gsutil", "pytest", "lm_eval", "lm-eval", "aiperf", "genai-perf", "guidellm", "journalctl", "systemctl",
+     "dirname", "basename", "mypy", "ruff", "uvx", "flake8", "pylint", "pre-commit", "shellcheck", "vale", "realpath",
+     "mapfile", "readarray", "nvidia-smi", "pushd", "popd", "alias", "eval", "python-config")
 )  # fmt: skip
 _MANAGES = frozenset(
     ("pull", "push", "build", "tag", "rm", "rmi", "stop", "start", "restart", "logs", "kill", "inspect", "ps", "images",
@@ -51,7 +54,7 @@ def doubt(words: Sequence[str]) -> str:
     words : of the command, its variables put in
     """
     own = [word for word in words if not re.match(r"[A-Za-z_]\w*=", word)]
-    if not own:
+    if not own or ASKS & set(own):
         return ""
     program = PurePosixPath(plain(own[0])).name
     manages = program in _CONTAINERS and _MANAGES & set(own[1:3])
@@ -62,7 +65,10 @@ def _doubt(program: str, own: Sequence[str]) -> str:
     text = " ".join(own)
     if START.search(text) or BUDGET.search(text):
         return f"what {program} does with an engine's command line is not known"
+    own_images = [word for word in own if ENGINES.search(word) and re.match(r"[\w.-]+(/[\w.-]+)*[:@][\w.-]+$", word)]
     lost = [name for word in own for name in unknowns(word) if ENGINES.search(name)]
+    if program in _CONTAINERS and "run" in own[1:3] and own_images and any(word.startswith("--m") for word in own):
+        return f"what the image {own_images[0]} starts is not known"
     if program in _CONTAINERS and "run" in own[1:3] and lost:
         return f"the image is {lost[0]}: not known from this file"
     file = next((word for word in own[:3] if word.endswith((".sh", ".bash"))), "")

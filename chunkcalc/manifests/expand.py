@@ -15,6 +15,9 @@ OPEN, CLOSE = "\ue000", "\ue001"  # around what is not known; no file writes the
 # Brackets and blanks of a name that is not known, so that no shell takes it apart.
 _HIDDEN = str.maketrans("() <>${}", "\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009")
 _SHOWN = str.maketrans("\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009", "() <>${}")
+_NAMED = re.compile(
+    r"\$?\{\{-?\s*(?:env\.|vars\.|inputs\.|matrix\.|\.Values\.|\.)?([A-Za-z_][\w.]*)\s*(?:\|[^{}]*)?-?\}\}"
+)
 MOST = 65_536  # characters of a value: variables that hold each other must end
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -51,14 +54,58 @@ def templates(text: str) -> str:
     """A text with what a template engine or a person must still fill in marked as unknown."""
     if "{" not in text and "<" not in text:
         return text
-    text = re.sub(r"\{\{.*?\}\}", lambda match: unknown(" ".join(match.group().split())), text, flags=re.DOTALL)
+    text = re.sub(r"\$?\{\{.*?\}\}", lambda match: unknown(" ".join(match.group().split())), text, flags=re.DOTALL)
     text = re.sub(r"(?<![$\w{}])\{[A-Za-z_]\w*\}(?!\})", lambda match: unknown(match.group()), text)
     return re.sub(r"<[A-Za-z][\w .:/-]{0,60}>", lambda match: unknown(match.group()), text)
 
 
+def filled(text: str, variables: Mapping[str, str]) -> str:
+    """A template of Ansible, Jinja, Helm or a workflow with the names that are known put in; the others stay.
+
+    Parameters
+    ----------
+    text : such as `{{ model }}`, `${{ env.MODEL }}`, `{{ .Values.tp | default 2 }}`
+    variables : that are known
+    """
+    if "{{" not in text:
+        return text
+
+    def put(match: re.Match[str]) -> str:
+        known = variables.get(match[1])
+        return match.group() if known is None or unknowns(known) else known
+
+    return _NAMED.sub(put, text)[:MOST]
+
+
+def _constant(value: str) -> Callable[[re.Match[str]], str]:
+    return lambda _: value
+
+
+def supplied(text: str, given: Mapping[str, str]) -> str:
+    """A file with values put in where it leaves them to its environment or to a template engine.
+
+    Parameters
+    ----------
+    text : of the file
+    given : name -> value, each of one line
+    """
+    for name, value in given.items():
+        own = re.escape(name)
+        places = (
+            rf"\$\{{{own}(:?[-=?][^}}]*)?\}}",  # ${NAME}, ${NAME:-default}
+            rf"\$\({own}\)",  # $(NAME)
+            rf"\$?\{{\{{-?\s*[\w.]*\b{own}\s*(\|[^{{}}]*)?-?\}}\}}",  # {{ NAME }}, {{ .Values.NAME | default 1 }}
+            rf"\${own}\b",
+            rf"<{own}>",
+            rf"(?<![$\w{{]){{{own}}}(?!}})",
+        )
+        text = re.sub("|".join(places), _constant(value), text)
+    return text
+
+
 def literal(text: str, variables: Mapping[str, str]) -> str:
     """A word that no shell reads: Kubernetes' variables, templates, and what is substituted before."""
-    text = templates(kubernetes(text, variables))
+    text = templates(filled(kubernetes(text, variables), variables))
     text = re.sub(r"\$\(([A-Za-z_][\w.-]*)\)", lambda match: unknown(match.group()), text)
     return re.sub(r"\$\{[A-Za-z_]\w*(:?[-=?+][^}]*)?\}", lambda match: text_of(match.group(), {}), text)
 

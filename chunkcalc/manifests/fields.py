@@ -19,13 +19,14 @@ def word(node: Node | None) -> Word | None:
     return Word(literal(node.text, {}), node.line, node.pointer)
 
 
-def flags(node: Node | None, names: Mapping[str, str] | None = None) -> list[Word]:
+def flags(node: Node | None, names: Mapping[str, str] | None = None, *, empty: bool = False) -> list[Word]:
     """A mapping of settings as flags.
 
     Parameters
     ----------
     node : the mapping
     names : field -> flag; None to take every field by its own name
+    empty : whether an empty text stands for a flag without a value
     """
     out: list[Word] = []
     if node is None:
@@ -35,7 +36,7 @@ def flags(node: Node | None, names: Mapping[str, str] | None = None) -> list[Wor
         place = Word(flag, node.keys[key], value.pointer)
         if not flag or value.value is None:
             continue
-        if value.value is True:
+        if value.value is True or (empty and value.value == ""):
             out.append(place)
         elif value.value is False:
             if flag.startswith(("--enable", "--async")):
@@ -68,7 +69,7 @@ def model_of(uri: Node | None, name: Node | None = None) -> list[Word]:
     uri : such as `hf://org/name:revision`, or a plain name
     name : what the model is served as, used where it looks like a Hugging Face id
     """
-    out = []
+    out, tails = [], []
     found = word(uri)
     if found is not None and not (unknowns(found) and name is not None):
         text = str(found)
@@ -78,10 +79,13 @@ def model_of(uri: Node | None, name: Node | None = None) -> list[Word]:
             out.append(found.at("/".join(text.split("/")[-2:])))
         elif "://" not in text:
             out.append(found)
+        else:  # the folder of a bucket is often called like its model
+            last = text.rstrip("/").rpartition("/")[2]
+            tails = [found.at(last.replace("--", "/", 1)), found.at("/".join(text.rstrip("/").split("/")[-2:]))]
     served = word(name)
     if served is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", served):
         out.append(served)
-    return out
+    return out + tails
 
 
 def count(node: Node | None) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from chunkcalc.manifests import hcl, programs, units
@@ -13,24 +14,33 @@ from chunkcalc.manifests.containers import launches
 from chunkcalc.manifests.devices import split_count
 from chunkcalc.manifests.dockerfiles import image_box, is_dockerfile
 from chunkcalc.manifests.documents import MOST_PROCESSES, of_yaml
-from chunkcalc.manifests.doubts import mentioned
+from chunkcalc.manifests.doubts import START, mentioned
+from chunkcalc.manifests.expand import supplied
 from chunkcalc.manifests.loose import loose
-from chunkcalc.manifests.makefiles import as_script, is_makefile
+from chunkcalc.manifests.makefiles import is_makefile, recipes
 from chunkcalc.manifests.process import BROKEN, SKIPPED, UNREADABLE, Process
 from chunkcalc.manifests.scripts import of_script
 from chunkcalc.manifests.sources import Source
 
 RUNS = "what it builds is known only when it runs; check what it renders"
+# A variable or a file that a script gives an engine's command line.
+_LINE = r"(?![ \t]*(?:#|echo|printf|grep))[^\n]*"
+_HELD = re.compile(
+    rf"^(?![ \t]*#)[^\n]*?(\w+(?==)|(?<=>)[ ]*[\w./${{}}-]+)[^\n]*\n?(?:{_LINE}\n){{0,40}}?{_LINE}(?:{START.pattern})",
+    re.MULTILINE,
+)
 _SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
-_BUILDS = re.compile(r"engine_kwargs|LLMConfig\(|EngineArgs\(|\bLLM\(|\bEngine\(")
-_IMPORTS = re.compile(r"\b(vllm|sglang|tensorrt_llm|ray\.serve)\b")
+_BUILDS = re.compile(r"engine_kwargs|LLMConfig\(|EngineArgs\(|\bLLM\(|\bEngine\(|\bVLLM\(")
+_IMPORTS = re.compile(r"^\s*(from|import) +(vllm|sglang|tensorrt_llm|ray|langchain\w*)\b", re.MULTILINE)
 
 
 def find(source: Source) -> list[Process]:
     """The engine processes of a file; what cannot be read becomes a process without a command."""
     if source.text is None:
         return [_row(source, 1, source.problem, UNREADABLE if source.asked else SKIPPED)]
-    found = _reader(source)(source, source.text)
+    if source.given and not PurePosixPath(source.path).name.endswith(_SCRIPTS):
+        source = source._replace(text=supplied(source.text, source.given))
+    found = [replace(process, beside=source.beside) for process in _reader(source)(source, source.text or "")]
     if len(found) <= MOST_PROCESSES:
         return found
     what = f"has more than {MOST_PROCESSES:,} engine processes: the first {MOST_PROCESSES:,} are read"
@@ -58,11 +68,17 @@ def _reader(source: Source) -> Callable[[Source, str], list[Process]]:
 
 
 def _script(source: Source, text: str) -> list[Process]:
-    return [finished(launched(base, launch), {}) for base, launch in of_script(source, text)]
+    found = [finished(launched(base, launch), {}) for base, launch in of_script(source, text)]
+    held = _HELD.search(text) if not found and START.search(text) else None
+    if held is None or held[1].endswith((".txt", ".md", ".log")):
+        return found
+    line = text.count("\n", 0, held.start()) + 1
+    return [_row(source, line, f"{held[1]} holds an engine's command line; what runs it is not in this file")]
 
 
 def _makefile(source: Source, text: str) -> list[Process]:
-    return _script(source, as_script(text, dict(source.given)))
+    scripts = (of_script(source, script, line) for line, script in recipes(text, source.given))
+    return [finished(launched(base, launch), {}) for found in scripts for base, launch in found]
 
 
 def _dockerfile(source: Source, text: str) -> list[Process]:
@@ -79,25 +95,24 @@ def _jsonnet(source: Source, text: str) -> list[Process]:
 def _program(source: Source, text: str) -> list[Process]:
     """A Python program: what it builds from literals."""
     builds = _BUILDS.search(text) if _IMPORTS.search(text) else None
-    line = mentioned(text, ("#",)) or (text.count("\n", 0, builds.start()) + 1 if builds else 0)
-    if not line:
+    if builds is None and not mentioned(text, ("#",)):
         return []
     built, broken = programs.engines(text)
     if broken:
         return [_row(source, broken, "is not valid Python", BROKEN)]
     names = {str(name): name for name in programs.devices(text)}
-    gpu, gpus = split_count(next(iter(names.values()))) if len(names) == 1 else (None, None)
-    out = [
-        finished(
-            Process(
-                file=source.path, line=each.line, command=each.command, command_line=each.line, model=each.model,
-                gpu=(gpu,) if gpu is not None else (), gpus=gpus, offline=each.offline, kind="program",
-            ),
-            {},
-        )
-        for each in built
-    ]  # fmt: skip
-    return out or [_row(source, line, f"a Python program: {RUNS}")]
+    shared = next(iter(names.values())) if len(names) == 1 else None
+    out = []
+    for each in built:
+        named = each.gpu or shared
+        gpu, gpus = split_count(named) if named is not None else (None, None)
+        process = Process(
+            file=source.path, line=each.line, command=each.command, command_line=each.line, gpus=gpus,
+            gpu=(gpu,) if gpu is not None else (), offline=each.offline, kind="program",
+        )  # fmt: skip
+        out.append(finished(process, {}))
+    line = text.count("\n", 0, builds.start()) + 1 if builds is not None else 0
+    return out or ([_row(source, line, f"a Python program: {RUNS}")] if line else [])
 
 
 def _hcl(source: Source, text: str) -> list[Process]:
@@ -108,8 +123,7 @@ def _hcl(source: Source, text: str) -> list[Process]:
     root, problem = hcl.document(text)
     if root is None:
         return [_row(source, line, problem)]
-    found = [finished(process, {}) for process in loose(source.path, 0, root, Configs([root]))]
-    return found or [_row(source, line, "mentions an engine in a way that is not understood")]
+    return [finished(process, {}) for process in loose(source.path, 0, root, Configs([root]))]
 
 
 def _units(source: Source, text: str) -> list[Process]:

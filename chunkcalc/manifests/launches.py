@@ -21,6 +21,7 @@ from chunkcalc.engines.dialects import ROLE, SERVED_NAME, dialect
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.decisive import decisive, takes_value
+from chunkcalc.manifests.doubts import ASKS
 from chunkcalc.manifests.expand import unknowns
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash"))
@@ -67,10 +68,12 @@ _FLAGGED = {
 
 def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "") -> Command | None:
     """The engine that a command starts; None where it starts none."""
+    if ASKS & set(words):
+        return None
     dynamo = _dynamo(words)
     if dynamo is not None:
-        engine, rest, serve = dynamo
-        return Command(engine, tuple(rest), dict(variables), serve, "")
+        engine, rest, serve, role = dynamo
+        return Command(engine, tuple(rest), {**variables, **({ROLE: role} if role else {})}, serve, "")
     container = next((i for i, word in enumerate(words) if PurePosixPath(word).name not in WRAPPERS - CONTAINER_PROGRAMS
                       and not word.startswith("-")), len(words))  # fmt: skip
     if container < len(words) and PurePosixPath(words[container]).name in CONTAINER_PROGRAMS:
@@ -159,8 +162,9 @@ def _starts(words: Sequence[str], image: str) -> bool:
     return not after or after[0] not in OTHER_SUBCOMMANDS
 
 
-def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
-    """A Dynamo worker's engine and the arguments that are the engine's."""
+def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool, str] | None:
+    """A Dynamo worker's engine, the arguments that are the engine's, and the role that is Dynamo's own."""
+    role = ""
     index = next((i for i, word in enumerate(words) if word in DYNAMO), None)
     if index is None:
         return None
@@ -170,14 +174,14 @@ def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
     while rest:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
-        own = DYNAMO_FLAGS.get(flag)
+        own = DYNAMO_FLAGS.get(flag, _dynamo_value(rest) if flag.startswith("--dyn-") else None)
         if own is None and flag == SERVED_NAME and engine == "trtllm":
             own = 1
         if own is None and flag == ROLE and words[index] in DYNAMO_MODES:
             own = 1
         if own is not None:
-            if own and not equals and rest:
-                rest.pop(0)
+            given = value if equals else str(rest.pop(0)) if own and rest else ""
+            role = given if flag == ROLE else role
             continue
         if engine == "trtllm" and flag in dialect("sglang").model:
             model = word.at(value) if equals else rest.pop(0) if rest else None
@@ -186,7 +190,12 @@ def _dynamo(words: Sequence[Word]) -> tuple[str, list[Word], bool] | None:
         if engine == "trtllm":
             word = word.at(TRTLLM_NAMES.get(flag, flag) + equals + value)
         out.append(word)
-    return engine, out, engine == "trtllm"
+    return engine, out, engine == "trtllm", role
+
+
+def _dynamo_value(rest: Sequence[str]) -> int:
+    """Whether a value follows a flag of Dynamo's own that is not listed."""
+    return int(bool(rest) and not rest[0].startswith("-"))
 
 
 def settled(command: Command) -> tuple[Command, list[str], list[Word]]:

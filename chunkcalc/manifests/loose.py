@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import PurePosixPath
 
 from chunkcalc.engines.command import engine_of
 from chunkcalc.engines.dialects import dialect
@@ -21,27 +22,33 @@ from chunkcalc.manifests.configs import Configs
 from chunkcalc.manifests.containers import launches
 from chunkcalc.manifests.devices import devices
 from chunkcalc.manifests.doubts import BUDGET, ENGINES, IMAGE, START
-from chunkcalc.manifests.expand import templates
-from chunkcalc.manifests.fields import model_of, split
-from chunkcalc.manifests.launches import engine_of_flags
+from chunkcalc.manifests.expand import filled, templates
+from chunkcalc.manifests.fields import flags, model_of, split
+from chunkcalc.manifests.launches import SHELLS, engine_of_flags
 from chunkcalc.manifests.nodes import Node, documents
 from chunkcalc.manifests.process import Process, Role
 from chunkcalc.manifests.scope import Scope, role_of, scopes
-from chunkcalc.manifests.settings import Settings, of_options, telling
+from chunkcalc.manifests.settings import Settings, of_options, own_keys, telling
 
 # Keys whose texts speak of an engine and start none.
 _PROSE = re.compile(
     r"desc|title|summary|annotation|label|message|text$|help|comment|^docs?$|note|expr|links|tags|^name$|echo|readme|"
-    r"url|href|probe|query|reason|hint|example|install|pip|packages",
+    r"url|href|probe|query|reason|hint|example|install|pip|packages|^msg$|^nav$|match|regex|pattern|redirect|^when$|^if$",
     re.IGNORECASE,
 )
 _AROUND = ("envs", "env", "environment", "variables", "vars", "env_vars", "extraEnv")
-_MODELS = ("model", "model_name", "model_id", "modelId", "model_path", "model-path", "modelName", "modelURL",
-           "model_source", "hf_model_id", "source")  # fmt: skip
+_MODELS = ("model", "huggingface_repo_id", "huggingfaceId", "model_name", "model_id", "modelId", "model_path",
+           "model-path", "modelName", "modelURL", "model_source", "hf_model_id", "repo_id")  # fmt: skip
+# Keys that hold commands: what is not understood there is told.
+_RUNS = re.compile(
+    r"run|script|command|cmd|arg|exec|shell|entry|start|launch|serve|setup|user_?data|bash|container|task|job",
+    re.IGNORECASE,
+)
 _NAMED = ("path", "name", "id", "uri", "repo", "repo_id", "hf_repo")
 _SECTIONS = re.compile(r"(sglang|vllm|trtllm)_config$")  # of srt-slurm: whole command lines as mappings
 _BESIDE = re.compile("Cache|Router|Lora|Gateway|Pool|Route|Policy")  # kinds that stand beside an engine
 _STARTING = ("command", "args", "cmd", "entrypoint", "dockerArgs", "docker_args", "containerArgs", "dockerStartCmd")
+_FLAG = re.compile(rf"--({'|'.join(re.escape(key) for key in own_keys())})\b")
 NO_START = "the command that starts it is not in this file"
 MOST = 300  # processes of a document
 TELLING = 2  # keys of an engine's own from which a mapping is taken for its options
@@ -74,7 +81,8 @@ def _unstarted(file: str, index: int, root: Node) -> Iterator[Process]:
         return
     for scope in scopes(root):
         held = scope.chain[0][1].get("apiVersion") is not None and "containers" in [key for key, _ in scope.chain]
-        if engine_of(image_of(scope.node)) and not held and not _BESIDE.search(root.string("kind")):
+        ends = scope.node.string("state") in ("absent", "stopped")
+        if engine_of(image_of(scope.node)) and not ends and not held and not _BESIDE.search(root.string("kind")):
             yield Process(file=file, document=index, pointer=scope.node.pointer, line=scope.node.line, name=scope.name,
                           gpu=tuple(devices(scope)[0]), problems=(NO_START,), kind=_kind(scope))  # fmt: skip
             return
@@ -103,14 +111,26 @@ def _below(file: str, index: int, scope: Scope, configs: Configs) -> Iterator[Pr
 
 def _mapping(file: str, index: int, scope: Scope, configs: Configs) -> Iterator[Process]:
     node = scope.node
-    image = image_of(node)
+    image = image_of(node) or node.string("imageName")
     resource = scope.chain[0][1].get("apiVersion") is not None  # whose containers were looked at
     if not resource and image and ENGINES.search(image) and any(node.get(key) is not None for key in _STARTING):
         found = list(_contained(file, index, scope, image, configs))
         yield from found
         if found:
             return
+    command, given = node.get("command"), node.get("args")
+    if not resource and command is not None and command.text and given is not None and given.items():
+        words = [*words_of(command, {}), *words_of(given, {})]
+        if START.search(" ".join(words)):
+            yield from _contained(file, index, scope, "", configs)
+            return
     if len(scope.chain) > 1 and scope.chain[-1][0] != "" and not _SECTIONS.search(scope.chain[-1][0]):
+        dashed = [key for key in node.value if key.startswith("--")]
+        if dashed and _FLAG.search(" ".join(dashed)):
+            plain = {key: value for key, value in node.value.items() if key.startswith("--")}
+            words = flags(Node(plain, node.line, node.pointer, keys=node.keys), {key: key for key in plain})
+            yield from _flagged(file, index, scope, words, configs)
+            return
         options = list(of_options(node))
         whole = any(_SECTIONS.search(key) for key, _ in scope.chain)
         if options and (whole or sum(telling(key) for key in node.value) >= TELLING):
@@ -126,7 +146,7 @@ def _contained(file: str, index: int, scope: Scope, image: str, configs: Configs
     """A mapping with an image of an engine: a service of a workflow, a task of Ansible, a job template."""
     node = scope.node
     variables = _variables(scope, configs)
-    command = node.get("entrypoint")
+    command = next((found for key in ("entrypoint", "entryPoint") if (found := node.get(key)) is not None), None)
     args = next((found for key in _STARTING if (found := node.get(key)) is not None), None)
     given = [*words_of(node.get("command"), variables), *words_of(node.get("args"), variables)]
     words = tuple(given) if given else words_of(args, variables)
@@ -137,10 +157,12 @@ def _contained(file: str, index: int, scope: Scope, image: str, configs: Configs
 def _listed(file: str, index: int, scope: Scope, texts: Sequence[Node], configs: Configs) -> Iterator[Process]:
     """A list of texts: the lines of a script, or the words of a command."""
     joined = " ".join(node.text for node in texts)
-    if not (START.search(joined) or BUDGET.search(joined)):
+    own = len(_FLAG.findall(joined)) >= TELLING
+    if not (START.search(joined) or BUDGET.search(joined) or own):
         return
     variables = _variables(scope, configs)
-    if any(" " in node.text.strip() and START.search(node.text) for node in texts):
+    alone = PurePosixPath(texts[0].text.strip()).name in SHELLS or texts[0].text.startswith("-")
+    if not alone and any(" " in node.text.strip() and START.search(node.text) for node in texts):
         text, marks = "", list[tuple[int, int]]()
         for node in texts:
             marks += [(len(text) + offset, line) for offset, line in (node.marks or ((0, node.line),))]
@@ -171,7 +193,8 @@ def _text(file: str, index: int, scope: Scope, configs: Configs) -> Iterator[Pro
             for process in _below(file, index, Scope((("", Node({"": roots[0]}, 1, "")), ("", roots[0]))), configs):
                 yield replace(lowered(process, above, node.pointer), name=process.name or scope.name)
             return
-    yield from () if any(key in _AROUND for key, _ in scope.chain) else found  # prose in a variable
+    prose = any(key in _AROUND for key, _ in scope.chain) or not any(_RUNS.search(key) for key, _ in scope.chain[1:])
+    yield from () if prose else found
     if not found and re.match(r"\s*--?[a-z]", node.text):
         yield from _flagged(file, index, scope, split(node), configs)
 
@@ -183,7 +206,7 @@ def _script(
     holder = Node({"command": Node([node], node.line, node.pointer)}, node.line, node.pointer)
     place = Word("", node.line, node.pointer)
     start = (place.at("bash"), place.at("-c"), place.at(node.text))
-    box = Box(start, (), "", variables, configs, holder, prepared=templates)
+    box = Box(start, (), "", variables, configs, holder, prepared=lambda text: templates(filled(text, variables)))
     yield from _started(file, index, scope, box)
 
 
@@ -243,13 +266,19 @@ def _kind(scope: Scope) -> str:
 def _variables(scope: Scope, configs: Configs) -> dict[str, str]:
     """The environment that stands around a text, the nearest winning."""
     out: dict[str, str] = {}
-    for node in reversed(list(scope.outwards())):
-        found = [
-            each for key in _AROUND if (each := node.get(key)) is not None and isinstance(each.value, (dict, list))
-        ]
-        if found:
-            holder = Node({"env": found[0]}, node.line, node.pointer)
-            out |= configs.variables(holder, found[1:])
+    root = scope.chain[0][1]
+    gpus = next((number for name in scope.all("resources") if (number := devices(Scope((("", name),)))[1])), None)
+    if gpus:
+        nodes = root.string("num_nodes")
+        out = {"SKYPILOT_NUM_GPUS_PER_NODE": str(gpus), "SKYPILOT_NUM_NODES": nodes if nodes.isdigit() else "1"}
+    around = list(scope.outwards())
+    around += [found for node in around if (found := root.get(node.string("extends"))) is not None]  # of GitLab
+    for node in reversed(around):
+        given = [each for key in _AROUND if (each := node.get(key)) is not None]
+        lists = [each for each in given if isinstance(each.value, (dict, list))]
+        if lists:
+            holder = Node({"env": lists[0]}, node.line, node.pointer)
+            out |= configs.variables(holder, lists[1:])
     return out
 
 

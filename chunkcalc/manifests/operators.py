@@ -108,13 +108,21 @@ def model_booster(scope: Scope, configs: Configs) -> Iterator[Draft]:
     for worker in backend.items("workers"):
         inner = Scope((*scope.chain, ("spec", node.value["spec"]), ("backend", backend), ("workers", worker)))
         role = worker.string("type")
-        words = [*models[:1], *flags(worker.get("config"))]
+        engine = backend.string("type").lower()
+        own = dialect(engine) if engine in ("sglang", "vllm") else VLLM
+        place = Word("", worker.line, worker.pointer)
+        named = [*(place.at(flag) for flag in own.model[:1] if own is not VLLM), *models[:1]] if models else []
+        words = [*named, *flags(worker.get("config"), empty=True)]
         pod, pods = inner.gpus(), count(worker.get("pods")) or 1
+        start = tuple(place.at(part) for part in (own.programs[0], *own.serve))
         yield Draft(
-            box=serving(words, inner, configs, worker.string("image")), scope=inner, model=tuple(models),
-            gpus=pod * pods if pod else None, replicas=count(worker.get("replicas") or backend.get("minReplicas")),
+            box=replace(serving(words, inner, configs, worker.string("image")), command=start),
+            scope=inner,
+            model=tuple(models),
+            gpus=pod * pods if pod else None,
+            replicas=count(worker.get("replicas") or backend.get("minReplicas")),
             role="prefill" if role == "prefill" else "decode" if role == "decode" else "both",
-        )  # fmt: skip
+        )
 
 
 def _nested_flags(node: Node, key: str) -> list[Word]:
@@ -131,6 +139,11 @@ def _nested_flags(node: Node, key: str) -> list[Word]:
 def ray_serve(scope: Scope, configs: Configs) -> Iterator[Draft]:
     """Ray Serve LLM: a mapping with model_loading_config and engine_kwargs."""
     node = scope.node
+    for entry in node.items("llm_configs"):
+        if entry.text:
+            what = f"its configuration stands in {entry.text}, which is not in this input"
+            holder = Scope((*scope.chain, ("llm_configs", Node({}, entry.line, entry.pointer))))
+            yield Draft(box=None, scope=holder, problems=(what,))
     loading = node.get("model_loading_config")
     if loading is None:
         legacy = node.get("engine_config", "engine_kwargs")
@@ -146,8 +159,8 @@ def ray_serve(scope: Scope, configs: Configs) -> Iterator[Draft]:
     bundles = node.items("placement_group_config", "bundles")
     gpus = sum(count(bundle.get("GPU")) or 0 for bundle in bundles) or None
     replicas = count(node.get("deployment_config", "num_replicas"))
-    yield Draft(box=serving(words, scope, configs), model=(name,) if name else (), gpu=(gpu,) if gpu else (),
-                gpus=gpus, replicas=replicas)  # fmt: skip
+    box = replace(serving(words, scope, configs), keywords=True)
+    yield Draft(box=box, model=(name,) if name else (), gpu=(gpu,) if gpu else (), gpus=gpus, replicas=replicas)
 
 
 def nim_service(scope: Scope, configs: Configs) -> Iterator[Draft]:

@@ -9,6 +9,7 @@ from typing import Literal
 from chunkcalc.engines.command import Command
 from chunkcalc.engines.words import Word
 from chunkcalc.frozen import dataclass
+from chunkcalc.manifests.sources import Beside
 
 # Kinds of what is no engine that was read: it may hold one, it is broken, or it is a file of a folder that is no text.
 UNREADABLE, BROKEN, SKIPPED = "unreadable", "broken", "skipped"
@@ -39,6 +40,7 @@ class Process:
     unset : flags whose value is not known
     problems : what is not known, and what would resolve it
     kind : what was read, for people
+    beside : the files around it
     """
 
     file: str
@@ -62,3 +64,4 @@ class Process:
     unset: tuple[Word, ...] = ()
     problems: tuple[str, ...] = ()
     kind: str = ""
+    beside: Beside | None = None

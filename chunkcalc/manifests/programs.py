@@ -13,18 +13,24 @@ from chunkcalc.engines.dialects import dialect
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.doubts import START
 from chunkcalc.manifests.expand import unknown
-from chunkcalc.manifests.launches import of_words
+from chunkcalc.manifests.launches import engine_of_flags, of_words
+from chunkcalc.manifests.shell import run_dry
 
 # Classes that build an engine from keywords: name -> engine, whether it is the offline entry point.
 BUILDERS = {
     "LLM": ("vllm", True), "AsyncEngineArgs": ("vllm", False), "EngineArgs": ("vllm", True),
-    "Engine": ("sglang", False), "Runtime": ("sglang", False), "ServerArgs": ("sglang", False),
+    "VLLM": ("vllm", True), "Engine": ("sglang", False), "Runtime": ("sglang", False), "ServerArgs": ("sglang", False),
 }  # fmt: skip
 MOST_NODES = 200_000
 DEEPEST = 20  # names behind names
 LARGEST = 10**9
 _DEVICES = ("gpu", "gpu_type", "accelerator_type", "accelerator")
-_PACKAGES = {"vllm": "vllm", "sglang": "sglang", "tensorrt_llm": "trtllm", "ray": "ray"}
+_PACKAGES = {"vllm": "vllm", "sglang": "sglang", "tensorrt_llm": "trtllm", "ray": "ray",
+             "langchain_community": "vllm", "langchain_vllm": "vllm"}  # fmt: skip
+# What runs a command that is given as a text.
+_RUNS = frozenset(("Popen", "run", "call", "check_call", "check_output", "system", "popen", "create_subprocess_shell",
+                   "create_subprocess_exec", "split", "run_command", "exec", "execute", "spawn", "entrypoint",
+                   "dockerfile_commands", "Container", "sendline"))  # fmt: skip
 _CHANGES = ("append", "extend", "insert", "update", "setdefault", "pop")
 
 
@@ -34,13 +40,13 @@ class Built(NamedTuple):
     command : with the arguments that are literals; the others are marked as not known
     line : of it
     offline : whether by the class for batches instead of the server
-    model : names for the model beside the command's
+    gpu : its GPU, where it names one of its own
     """
 
     command: Command
     line: int
     offline: bool
-    model: tuple[Word, ...] = ()
+    gpu: Word | None = None
 
 
 class _UnknownError(Exception):
@@ -63,12 +69,16 @@ def engines(text: str) -> tuple[list[Built], int]:
     nodes = _nodes(tree)
     modules = _imported(nodes)
     constants = _constants(nodes)
+    runs = any(isinstance(node, ast.Call) and _called(node) in _RUNS for node in nodes)
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     out: list[Built] = []
     for node in nodes:
         if isinstance(node, ast.Call):
             built = _call(node, modules, constants)
             if built is not None:
                 out.append(built)
+        elif runs and isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in inner:
+            out += _text(node, constants)
         elif isinstance(node, (ast.List, ast.Tuple)):
             started = _list(node, constants)
             if started is not None:
@@ -192,27 +202,31 @@ def _call(node: ast.Call, modules: dict[str, str], constants: dict[str, ast.expr
     for value in node.args[:1]:
         words += _flag("model", value, constants)
     for keyword in node.keywords:
-        if keyword.arg is None:
+        if keyword.arg is None or keyword.arg == "vllm_kwargs":
             words += _spread(keyword.value, constants)
         else:
             key = own.model[0].lstrip("-") if keyword.arg in ("model", "model_path") else keyword.arg
             words += _flag(key, keyword.value, constants)
-    return Built(Command(engine, tuple(words), {}, False, ""), node.lineno, BUILDERS[name][1])
+    return Built(Command(engine, tuple(words), {}, False, "", keywords=True), node.lineno, BUILDERS[name][1])
 
 
 def _ray(node: ast.Call, constants: dict[str, ast.expr]) -> Built | None:
-    """Ray Serve's `LLMConfig(model_loading_config=..., engine_kwargs=...)`."""
+    """Ray Serve's `LLMConfig(model_loading_config=..., engine_kwargs=...)`; the keywords tell the engine."""
     given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
     loading = _entries(given.get("model_loading_config"), constants)
     source = loading.get("model_source") or loading.get("model_id")
-    words = _flag("model", source, constants) if source is not None else []
     settings = given.get("engine_kwargs")
     entries = _entries(settings, constants)
+    own = "model_path" in entries
+    words = _flag("model", source, constants) if source is not None and not own else []
     if settings is not None and not entries:
         words += _spread(settings, constants)
     for key, value in entries.items():
         words += _flag(key, value, constants)
-    return Built(Command("vllm", tuple(words), {}, False, ""), node.lineno, False)
+    engine = engine_of_flags(words) or "vllm"
+    gpu = given.get("accelerator_type")
+    named = Word(gpu.value, gpu.lineno) if isinstance(gpu, ast.Constant) and isinstance(gpu.value, str) else None
+    return Built(Command(engine, tuple(words), {}, False, "", keywords=True), node.lineno, False, gpu=named)
 
 
 def _entries(node: ast.expr | None, constants: dict[str, ast.expr]) -> dict[str, ast.expr]:
@@ -277,6 +291,28 @@ def _spread(node: ast.expr, constants: dict[str, ast.expr]) -> list[Word]:
         place = Word("", node.lineno)
         return [place.at(unknown(f"**{_source(node)}"))]
     return [word for key, value in entries.items() for word in _flag(key, value, constants)]
+
+
+def _called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _text(node: ast.Constant | ast.JoinedStr, constants: dict[str, ast.expr]) -> Iterator[Built]:
+    """A text that is a command line of an engine, in a program that runs commands."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    text = ""
+    for part in parts:
+        try:
+            text += str(_literal(part.value if isinstance(part, ast.FormattedValue) else part, constants))
+        except _UnknownError:
+            text += unknown(_source(part.value if isinstance(part, ast.FormattedValue) else part))
+    if not START.search(text):
+        return
+    for line in run_dry(text, lambda _: Word("", node.lineno)).lines:
+        command = of_words(line.words, line.variables)
+        if command is not None:
+            yield Built(command, node.lineno, False)
 
 
 def _list(node: ast.List | ast.Tuple, constants: dict[str, ast.expr]) -> Built | None:

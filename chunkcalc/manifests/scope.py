@@ -17,7 +17,8 @@ _GPU_LABEL = re.compile(r"accelerator|gpu|tpu|instance-?type|machine|node-?pool|
 _ROLES = re.compile(r"prefill|decode", re.IGNORECASE)
 _NOT_RUN = frozenset(("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"))
 # Section of the workers of a group -> where its leader stands, which is the process that counts.
-LEADERS = {"workerTemplate": ("leaderTemplate", "entryTemplate"), "worker": ("leader", "template", "headNode")}
+LEADERS = {"workerTemplate": ("leaderTemplate", "entryTemplate"), "worker": ("leader", "template", "headNode"),
+           "workerSpec": ("containers",)}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

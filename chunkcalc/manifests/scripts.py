@@ -19,19 +19,28 @@ _NODES = re.compile(r"^#SBATCH\s+(?:--nodes=|-N\s*)(\d+)", re.MULTILINE)
 _VISIBLE = re.compile(r"^\d[\d,]*$")
 
 
-def of_script(source: Source, text: str) -> Iterator[tuple[Process, Launch]]:
+def of_script(source: Source, text: str, line: int = 1) -> Iterator[tuple[Process, Launch]]:
     """The engines that a script starts, each with what starts it.
 
     Parameters
     ----------
     source : the file
     text : the script in it
+    line : of the file at which it begins
     """
-    marks = tuple((match.end(), index + 2) for index, match in enumerate(re.finditer("\n", text)))
-    node = Node(text, 1, "", text, ((0, 1), *marks))
-    script = Word(text, 1)
-    holder = Node({"command": Node([node], 1, "")}, 1, "")
-    box = Box((Word("bash"), Word("-c"), script), (), "", dict(source.given), Configs([]), holder, prepared=templates)
+    marks = tuple((match.end(), index + line + 1) for index, match in enumerate(re.finditer("\n", text)))
+    node = Node(text, line, "", text, ((0, line), *marks))
+    script = Word(text, line)
+    holder = Node({"command": Node([node], line, "")}, line, "")
+    box = Box(
+        (Word("bash"), Word("-c"), script),
+        (),
+        "",
+        {**_slurm(text), **source.given},
+        Configs([], source),
+        holder,
+        prepared=templates,
+    )
     gres, nodes = _GRES.search(text), _NODES.search(text)
     for launch in launches(box):
         gpus = int(gres[2]) * (int(nodes[1]) if nodes else 1) if gres else None
@@ -41,6 +50,15 @@ def of_script(source: Source, text: str) -> Iterator[tuple[Process, Launch]]:
             kind="script",
         )  # fmt: skip
         yield process, launch
+
+
+def _slurm(text: str) -> dict[str, str]:
+    """What Slurm sets for a job."""
+    gres, nodes = _GRES.search(text), _NODES.search(text)
+    out = {"SLURM_NNODES": nodes[1], "SLURM_JOB_NUM_NODES": nodes[1]} if nodes else {}
+    if gres:
+        out |= {"SLURM_GPUS_ON_NODE": gres[2], "SLURM_GPUS_PER_NODE": gres[2]}
+    return out
 
 
 def _devices(command: object) -> int | None:

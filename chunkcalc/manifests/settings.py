@@ -64,6 +64,11 @@ def of_options(root: Node) -> Iterator[Settings]:
         yield Settings(Command(engine, words, {}, True, "", {name: options}), root, model)
 
 
+def own_keys() -> list[str]:
+    """The flags that engines alone have, without their dashes."""
+    return sorted({name for strong in _STRONG.values() for name in strong})
+
+
 def telling(key: str) -> bool:
     """Whether a key is one that an engine alone has."""
     return key in _TRTLLM or any(key.replace("_", "-") in strong for strong in _STRONG.values())

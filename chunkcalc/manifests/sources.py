@@ -19,6 +19,37 @@ SUFFIXES = frozenset(
 NAMES = re.compile(r"(Dockerfile|Containerfile|[Mm]akefile|GNUmakefile)([.-][\w.-]+)?")
 SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache"))
 STDIN = "-"
+MOST_BESIDE = 2**18  # characters of a file that another one names
+
+
+class Beside(NamedTuple):
+    """The files around a file, as far as the folder that is checked.
+
+    folder : in which the file lies
+    root : nothing outside it is read
+    """
+
+    folder: Path
+    root: Path
+
+    def find(self, path: str) -> Path | None:
+        """A file that a deployment names by a relative path; None where it is not at hand."""
+        if path.startswith(("/", "~")) or not path or "\0" in path:
+            return None
+        try:
+            for base in (self.folder, self.root):
+                found = (base / path).resolve()
+                if found.is_relative_to(self.root.resolve()) and found.is_file():
+                    return found
+        except (OSError, ValueError, RuntimeError):
+            return None
+        return None
+
+    def text(self, path: str) -> Source | None:
+        """The text of such a file."""
+        found = self.find(path)
+        source = read(found, shown(found, self.root)) if found is not None else None
+        return source if source is not None and source.text is not None and len(source.text) <= MOST_BESIDE else None
 
 
 class Source(NamedTuple):
@@ -29,6 +60,7 @@ class Source(NamedTuple):
     problem : why not
     asked : named by the user rather than found in a folder
     given : variables that the user set, for what it leaves to its environment
+    beside : what lies beside it
     """
 
     path: str
@@ -36,6 +68,7 @@ class Source(NamedTuple):
     problem: str = ""
     asked: bool = False
     given: Mapping[str, str] = MappingProxyType({})
+    beside: Beside | None = None
 
 
 def files(paths: Sequence[str], root: Path) -> list[tuple[Path, bool]]:

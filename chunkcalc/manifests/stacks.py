@@ -39,7 +39,9 @@ def model_spec(scope: Scope, configs: Configs) -> Iterator[Draft]:
     gpu = (slices,) if slices is not None and "mig-" in slices else ()
     served = tuple(model_of(node.get("modelURL")))
     transfer = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(node.string("lmcacheConfig", "kvRole"))
-    yield Draft(box=serving(words, scope, configs, image), model=served, gpu=gpu, gpus=gpus,
+    switch = node.get("enabled")
+    off = switch is not None and switch.value is False
+    yield Draft(box=serving(words, scope, configs, image), model=served, gpu=gpu, gpus=gpus, disabled=off,
                 role=transfer)  # type: ignore[arg-type]  # fmt: skip
 
 

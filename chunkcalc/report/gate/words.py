@@ -61,7 +61,7 @@ def state(each: Deployed) -> str:
     if each.status != "evaluated":
         return each.status
     if each.refused:
-        return "the engine refuses to start"
+        return "the engine refuses to start" if each.engine_version else "the engine would refuse to start"
     limited = any(key in each.settings for key in DURATIONS)
     return each.verdict or ("limits not checked" if limited else "no limits stated")
 
