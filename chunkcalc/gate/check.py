@@ -280,7 +280,7 @@ def _together(findings: list[Finding]) -> list[Finding]:
     """One fix per flag: that of the worst finding, what its limits ask before what the engine would take anyway."""
     chosen: dict[str, Finding] = {}
     for finding in sorted(findings, key=lambda f: (LEVELS.index(f.level), f.kind != "estimate")):
-        if finding.fix is not None and finding.fix.value is not None:
+        if finding.fix is not None and finding.fix.flag and finding.fix.value:
             chosen.setdefault(finding.fix.flag, finding)
     out = []
     for finding in findings:

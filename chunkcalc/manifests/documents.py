@@ -58,7 +58,8 @@ def of_yaml(source: Source) -> list[Process]:
                 twice = (Word(key, line, at) for key, line, at in root.twice if at.startswith(process.pointer))
                 out.append(finished(replace(process, twice=tuple(twice)), natives))
     if problem is not None and (mentions is not None or source.asked):
-        out.append(_broken(source, text, problem))
+        broken = _broken(source, text, problem)
+        out.append(broken if mentions is not None else replace(broken, kind=UNREADABLE))
     if not out:
         out += _left_over(source, roots)
     out += _loose(source, roots, configs, {process.document for process in out}, natives)

@@ -193,10 +193,12 @@ def _text(file: str, index: int, scope: Scope, configs: Configs) -> Iterator[Pro
             for process in _below(file, index, Scope((("", Node({"": roots[0]}, 1, "")), ("", roots[0]))), configs):
                 yield replace(lowered(process, above, node.pointer), name=process.name or scope.name)
             return
+    if re.match(r"\s*--?[a-z]", node.text):
+        flagged = list(_flagged(file, index, scope, split(node), configs))
+        yield from flagged
+        found = [] if flagged else found
     prose = any(key in _AROUND for key, _ in scope.chain) or not any(_RUNS.search(key) for key, _ in scope.chain[1:])
     yield from () if prose else found
-    if not found and re.match(r"\s*--?[a-z]", node.text):
-        yield from _flagged(file, index, scope, split(node), configs)
 
 
 def _script(

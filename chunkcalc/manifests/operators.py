@@ -111,7 +111,7 @@ def model_booster(scope: Scope, configs: Configs) -> Iterator[Draft]:
         engine = backend.string("type").lower()
         own = dialect(engine) if engine in ("sglang", "vllm") else VLLM
         place = Word("", worker.line, worker.pointer)
-        named = [*(place.at(flag) for flag in own.model[:1] if own is not VLLM), *models[:1]] if models else []
+        named = [*(models[0].at(flag) for flag in own.model[:1] if own is not VLLM), *models[:1]] if models else []
         words = [*named, *flags(worker.get("config"), empty=True)]
         pod, pods = inner.gpus(), count(worker.get("pods")) or 1
         start = tuple(place.at(part) for part in (own.programs[0], *own.serve))
