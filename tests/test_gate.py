@@ -13,14 +13,12 @@ import jsonschema
 import pytest
 from sarif_kit.validate import validation_errors
 
-from chunkcalc.catalog.lookup import load_model
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.gate import baseline
 from chunkcalc.gate.catalogue import rule, rules
 from chunkcalc.gate.check import Options, check
 from chunkcalc.gate.compare import base_report, compare
 from chunkcalc.gate.config import Configs, matches, read_config
-from chunkcalc.gate.exact import hybrid_block
 from chunkcalc.gate.settings import Settings, parsed
 from chunkcalc.report.gate import github, gitlab, junit, markdown, sarif, text
 from chunkcalc.report.gate import json as as_json
@@ -488,20 +486,6 @@ def test_a_flag_of_another_version_is_an_error_only_where_the_version_is_known()
     open_ = check_text("docker run --gpus 1 " + line.format(image="vllm/vllm-openai:latest"), gpu="h100")
     assert [f.level for f in known.findings if f.rule == "CC103"] == ["error"]
     assert [f.level for f in open_.findings if f.rule == "CC103"] == ["warning"]
-
-
-def test_a_hybrid_block_weighs_as_much_as_the_state():
-    """vLLM logs 'Setting attention block size to N tokens' for hybrid models; of the order of 500-2,000 there."""
-
-    class Found:
-        model = type("M", (), {})()
-
-    Found.model = load_model("qwen3-next-80b-a3b")
-    block = hybrid_block(Found)
-    assert block % 16 == 0
-    assert 256 < block < 4096
-    Found.model = load_model("llama-3.1-8b")
-    assert hybrid_block(Found) is None
 
 
 def test_waivers_end_on_their_day():

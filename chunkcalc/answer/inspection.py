@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from chunkcalc.answer.limits import COUNTED_SINCE, limits
 from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.catalog.lookup import load_hardware, load_model
+from chunkcalc.catalog.precision import precision_for
+from chunkcalc.engines.blocks import Layout, layout
 from chunkcalc.engines.capacity import GIB, pool_bytes, sequence_bytes
 from chunkcalc.engines.command import Command, arguments, locate, model_name, read
 from chunkcalc.engines.dialects import dialect
@@ -19,9 +22,10 @@ from chunkcalc.engines.tables import Table, table
 from chunkcalc.engines.words import Remark
 from chunkcalc.errors import ChunkcalcError, NotModelledError
 from chunkcalc.frozen import dataclass
-from chunkcalc.records import Deployment, Hardware, Model
+from chunkcalc.records import Deployment, Hardware, Mla, Model
 from chunkcalc.work import counts
 
+HYBRID_SINCE = "0.10.0"  # vLLM lays kinds of layers out in groups
 VLLM_BLOCK = 16  # tokens of a KV block where no flag says otherwise
 
 
@@ -91,20 +95,23 @@ def inspect_command(
     ------
     ChunkcalcError : an option file that cannot be read
     """
-    reading = read(command, found, Target(hardware, model.max_position, entry, command.environment), given)
+    latent = any(isinstance(group.attention, Mla) for group in model.layers)
+    target = Target(hardware, model.max_position, entry, command.environment, latent)
+    reading = read(command, found, target, given)
     notes = list(reading.notes)
     if found.read != found.version:
         notes.append(f"{found.engine} {found.version} taken as {found.read}, the nearest version that was read")
     if command.environment.get("VLLM_USE_V1") == "0" and found.since("0.8.0") and not found.since("0.11.0"):
         notes.append("VLLM_USE_V1=0 runs the old engine, whose defaults differ: these are those of V1")
-    return _with_memory(command, reading, model, hardware, notes)
+    return _with_memory(command, reading, model, hardware, notes, given)
 
 
 def _with_memory(
-    command: Command, reading: Reading, model: Model, hardware: Hardware, notes: Sequence[str]
-) -> Inspection:
+    command: Command, reading: Reading, model: Model, hardware: Hardware, notes: Sequence[str],
+    given: Arguments | None,
+) -> Inspection:  # fmt: skip
     try:
-        deployment = _deployment(command.engine, reading, model, hardware)
+        deployment = _deployment(command, reading, model, hardware)
     except ChunkcalcError as error:
         if isinstance(error, NotModelledError):  # the engine would start
             notes = [*notes, f"no memory figures: {error.what}"]
@@ -123,7 +130,19 @@ def _with_memory(
         pool = min(pool, tokens * per_token)
         reading = _admitted(reading, tokens)
     holds = int(max(0.0, pool) / sequence_bytes(deployment, reading.max_model_len))
+    plan = _plan(command.engine, reading, deployment)
+    if plan is not None and tokens is not None:
+        whole = pool * deployment.parallelism.pp
+        at_once = plan.concurrency(whole, reading.max_model_len, reading.budget, _states_kept(reading))
+        tokens, holds = int(at_once * reading.max_model_len), int(at_once)
+        if not reading.table.since(COUNTED_SINCE):
+            printed = plan.counted(whole)
+            notes = [*notes, f"{reading.table.engine} {reading.table.version} prints {printed:,} tokens of KV cache: "
+                     "blocks shared out over groups of layers"]  # fmt: skip
     reading = _judged(reading, deployment, pool, tokens, holds)
+    if command.engine == "vllm":
+        refused, told = limits(reading, model, given, plan, pool)
+        reading = replace(reading, refusals=(*reading.refusals, *refused), differences=(*reading.differences, *told))
     ranks = deployment.parallelism.dp
     return Inspection(
         reading=reading, model=model, hardware=hardware, deployment=deployment,
@@ -132,16 +151,50 @@ def _with_memory(
     )  # fmt: skip
 
 
-def _deployment(engine: str, reading: Reading, model: Model, hardware: Hardware) -> Deployment:
-    parallelism = reading.parallelism
+def _plan(engine: str, reading: Reading, deployment: Deployment) -> Layout | None:
+    """How vLLM lays the cache out; None for one kind of layers, and for other engines."""
+    if engine != "vllm" or not reading.table.since(HYBRID_SINCE):
+        return None
+    own = reading.draft_tokens if "mtp" in reading.drafter else 0
+    return layout(deployment.model, deployment.precision.kv, deployment.parallelism.tp, own)
+
+
+def _states_kept(reading: Reading) -> int:
+    """States of a request: one, one for each draft, one more where prefixes are cached."""
+    caching = reading.values.get("enable_prefix_caching")
+    return 1 + reading.draft_tokens + int(caching is not None and caching.source == "given" and bool(caching.value))
+
+
+def _formats(command: Command, reading: Reading, model: Model) -> tuple[str | None, str | None]:
+    """Formats of weights and cache that a checkpoint decides itself."""
+    weights = None if model.weights != "bf16" else reading.weights  # a quantised checkpoint keeps its own format
+    kv = reading.kv
+    if any(group.attention.kind == "compressed" for group in model.layers):
+        kv = None  # 8-bit as it is
+    name = model_name(command, arguments(command, reading.table))
+    if command.engine == "trtllm" and kv is None and name.startswith("nvidia/") and model.weights != "bf16":
+        kv = "fp8"  # ModelOpt's checkpoints of that publisher quantise the cache too (hf_quant_config.json)
+    return weights, kv
+
+
+def _deployment(command: Command, reading: Reading, model: Model, hardware: Hardware) -> Deployment:
+    engine, parallelism = command.engine, reading.parallelism
+    weights, kv = _formats(command, reading, model)
     question = Question(
         model=model, gpu=hardware, prompt=max(1, min(reading.max_model_len, model.max_position) - 1), output=1,
         tp=parallelism.tp, pp=parallelism.pp, ep=parallelism.ep, attention_dp=parallelism.dp,
-        weights=reading.weights, kv=reading.kv, draft_tokens=reading.draft_tokens,
+        weights=weights, kv=kv, draft_tokens=reading.draft_tokens,
         engine=engine, engine_version=reading.table.version, memory_fraction=reading.memory_fraction,
         mixed_chunk=bool(dialect(engine).mixing) and reading.composition == "mixed", prefill_interval=reading.interval,
     )  # fmt: skip
-    deployment = resolve(question).deployment
+    try:
+        deployment = resolve(question).deployment
+    except NotModelledError as error:
+        if error.where != "--weights":
+            raise
+        # Packed weights that are computed in 16 bit (Marlin): they weigh what they weigh, their time is not described.
+        deployment = resolve(replace(question, weights="bf16")).deployment
+        deployment = replace(deployment, precision=precision_for(model, weights, kv))
     return replace(deployment, engine=replace(deployment.engine, captured=reading.captured, eager=reading.eager))
 
 

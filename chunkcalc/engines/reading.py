@@ -31,12 +31,14 @@ class Target(NamedTuple):
     max_position : longest context of the model [token]
     entry : `server`, or `offline` for the Python class
     environment : variables set for the engine
+    latent : whether the model has latent attention (MLA)
     """
 
     hardware: Hardware
     max_position: int
     entry: Entry = "server"
     environment: Mapping[str, str] = {}
+    latent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Reading:
     composition : `mixed` or `prefill_first`
     interval : decode steps after every prompt step, where prompts go first [1]
     draft_tokens : speculative tokens per step
+    drafter : how they are drafted, such as mtp or eagle3
     captured : tokens up to which a step with prompt tokens runs from captured graphs
     eager : no step runs from one
     weights, kv : formats as the flags name them; None where they follow the checkpoint
@@ -71,6 +74,7 @@ class Reading:
     interval: int = 0
     parallelism: Parallelism = field(default_factory=Parallelism)
     draft_tokens: int = 0
+    drafter: str = ""
     captured: int = 0
     eager: bool = False
     weights: str | None = None

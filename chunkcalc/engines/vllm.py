@@ -75,6 +75,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
     if full <= 0:
         text = f"{active:,} running decodes take the whole budget of {budget:,}: prompts wait until some finish"
         values.differ("E25", text, "max_num_batched_tokens", "max_num_seqs", filled=True, of_prompts=True)
+    drafter = _method(_draft_config(values)) if drafts else ""
     if drafts:
         values.notes.append("memory and time of the draft model are left out")
     kv, weights = values.format("kv_cache_dtype", KV), values.format("quantization", QUANTISED)
@@ -86,7 +87,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         parallelism=Parallelism(
             tp=parallelism.tp, pp=parallelism.pp, dp=parallelism.dp, ep=parallelism.stage_gpus if experts else 1
         ),
-        draft_tokens=drafts, captured=captured(values, requests, drafts), eager=eager(values),
+        draft_tokens=drafts, drafter=drafter, captured=captured(values, requests, drafts), eager=eager(values),
         weights=weights, kv=kv, memory_fraction=fraction,
         unknown_flags=tuple(arguments.unknown), refusals=tuple(values.refusals),
         differences=tuple(values.differences), notes=tuple(values.notes),
@@ -137,6 +138,9 @@ def _model(values: Values) -> str:
 
 def _chunked(values: Values, length: int) -> bool:
     table = values.table
+    if values.target.latent and table.since("0.7.0") and not table.since("0.8.0"):
+        values.derive("enable_chunked_prefill", False, "V0: forced off for latent attention")
+        return False
     if not table.since("0.8.0"):
         automatic = length > V0_LONG_CONTEXT
         return bool(values.take("enable_chunked_prefill", automatic, f"V0: on above {V0_LONG_CONTEXT:,} of context"))

@@ -274,8 +274,9 @@ def _default(found: Evaluation) -> Iterator[Finding]:
     if found.given is not None and found.budget_field in found.given.given:
         return
     known = "" if found.version_known else "; the version is not stated, the newest is taken"
-    flag, value = budget_flag(found), str(reading.budget * ranks(found))
-    yield make(found, "W04", f"{flag} is not set: {format_count(reading.budget)} tokens a step ({default.rule}{known})",
+    whole = default.value if isinstance(default.value, int) else reading.budget  # before drafts take their slots
+    flag, value = budget_flag(found), str(whole * ranks(found))
+    yield make(found, "W04", f"{flag} is not set: {format_count(whole)} tokens a step ({default.rule}{known})",
                fix=Fix(text=f"write {flag} {value}", flag=flag, value=value))  # fmt: skip
 
 

@@ -13,14 +13,8 @@ from chunkcalc.gate.facts import about_model, gpu_of
 from chunkcalc.gate.finding import Finding, Fix
 from chunkcalc.gate.fixes import fix_for
 from chunkcalc.units import format_count
-from chunkcalc.work.counts import fixed_bytes_per_sequence, kv_bytes_per_token
 
-# Tokens of the largest image that vLLM must take in one step, by the family of the model
-# (vllm-project/recipes issue 441: gemma-4 needs 2,496, the default of an A100 is 2,048).
-LARGEST_ITEM = {"gemma-4": 2496}
 NEARLY = 0.9  # of the longest context: within what the memory model is sure of
-RAISED_SINCE = "0.33.0"  # vLLM raises a default budget to the largest item
-ATTENTION_BLOCK = 16  # vLLM rounds the blocks of hybrid models up to this
 
 
 def make(
@@ -47,8 +41,8 @@ def misread(found: Evaluation, line: int, problem: str) -> Finding:
 def exact(found: Evaluation) -> Iterator[Finding]:
     """Every exact finding of a deployment."""
     yield from _remarks(found)
-    for check in (_duplicate_keys, _cut_off, _one_item, _gpus, _context, _decode_slots, _dispatch, _items, _blocks,
-                  _unchunked, _other_gpu):  # fmt: skip
+    checks = (_duplicate_keys, _cut_off, _one_item, _gpus, _context, _decode_slots, _dispatch, _unchunked, _other_gpu)
+    for check in checks:
         yield from check(found)
 
 
@@ -234,66 +228,6 @@ def _dispatch(found: Evaluation) -> Iterator[Finding]:
             fix = Fix(text=f"{words.deepep_mode} auto", flag=words.deepep_mode, value="auto")
             yield make(found, "E11", f"a chunk of {reading.chunk:,} per rank exceeds the {cap} tokens that DeepEP's "
                        "low-latency mode takes", word, fix=fix)  # fmt: skip
-
-
-def _items(found: Evaluation) -> Iterator[Finding]:
-    """Models whose images must enter a step whole."""
-    reading, model = found.reading, found.model
-    if reading is None or model is None or reading.table.engine != "vllm" or found.inspection is None:
-        return
-    tokens = next((n for family, n in LARGEST_ITEM.items() if model.record.id.startswith(family)), 0)
-    written = bool(found.word("max_num_batched_tokens"))
-    raised = not written and reading.table.since(RAISED_SINCE)
-    if tokens <= reading.budget or raised or _text_only(found):
-        return
-    flag = dialect(reading.table.engine).budget
-    fix = Fix(text=f"{flag} 4096", flag=flag, value="4096")
-    # Some versions raise a default by themselves; from which on is not known.
-    yield make(found, "E09", f"an image of {model.record.id} is {tokens:,} tokens and must enter a step whole: "
-               f"the budget is {reading.budget:,}", found.word("max_num_batched_tokens"),
-               level="error" if written else "warning", fix=fix)  # fmt: skip
-
-
-def _text_only(found: Evaluation) -> bool:
-    limits = found.given.value("limit_mm_per_prompt") if found.given is not None else None
-    images = limits.get("image") if isinstance(limits, dict) else None
-    return images == 0 or bool(found.word("language_model_only"))
-
-
-def hybrid_block(found: Evaluation) -> int | None:
-    """Tokens of a block that vLLM gives a hybrid model: as many as its recurrent state weighs.
-
-    Returns
-    -------
-    tokens; None for models without recurrent layers [token]
-    """
-    if found.model is None:
-        return None
-    model = found.model.record
-    kinds = [getattr(group.attention, "kind", "") for group in model.layers]
-    recurrent = sum(g.count for g, kind in zip(model.layers, kinds, strict=True) if kind in ("delta", "mamba2"))
-    growing = sum(
-        g.count for g, kind in zip(model.layers, kinds, strict=True) if kind not in ("delta", "mamba2", "none", "")
-    )
-    per_token = kv_bytes_per_token(model, "bf16")
-    if not recurrent or not growing or not per_token:
-        return None
-    state = fixed_bytes_per_sequence(model, "bf16") / recurrent
-    tokens: int = ATTENTION_BLOCK * math.ceil(state / (per_token / growing) / ATTENTION_BLOCK)
-    return tokens
-
-
-def _blocks(found: Evaluation) -> Iterator[Finding]:
-    """Hybrid models with prefix caching: a block must fit the budget."""
-    reading, given = found.reading, found.given
-    if reading is None or given is None or reading.table.engine != "vllm" or found.inspection is None:
-        return
-    block = hybrid_block(found) if given.value("enable_prefix_caching") else None
-    if block is not None and block > reading.budget:
-        flag, value = dialect(reading.table.engine).budget, str(math.ceil(block / 1024) * 1024)
-        yield make(found, "E08", f"with prefix caching a block of this hybrid model is about {block:,} tokens: a "
-                   f"budget of {reading.budget:,} holds none", found.word("max_num_batched_tokens"),
-                   fix=Fix(text=f"{flag} {value}", flag=flag, value=value))  # fmt: skip
 
 
 def _unchunked(found: Evaluation) -> Iterator[Finding]:

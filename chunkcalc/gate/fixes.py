@@ -129,9 +129,20 @@ def _more_gpus(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     return Fix(text=f"{words.tensor} {tp}, or lighter weights", flag=words.tensor, value=str(tp))
 
 
+def _whole_step(found: Evaluation, word: str, facts: Facts) -> Fix | None:
+    """A budget that an image or a block fits."""
+    flag, value = dialect("vllm").budget, str(facts["budget"])
+    return Fix(text=f"{flag} {value}", flag=flag, value=value)
+
+
+def _fewer_states(found: Evaluation, word: str, facts: Facts) -> Fix | None:
+    flag, value = dialect("vllm").requests, str(facts["requests"])
+    return Fix(text=f"{flag} {value}", flag=flag, value=value)
+
+
 _FIXES: dict[str, Callable[[Evaluation, str, Facts], Fix | None]] = {
     "E01": _raise_budget, "E02": _fewer_requests, "E03": _remove, "E04": _two_words, "E05": _plain_number,
     "E10": _draft_room, "E07": _whole_pages, "E15": _written_out, "E17": _negative, "E19": _shorter,
-    "E20": _more_gpus,
+    "E20": _more_gpus, "E08": _whole_step, "E09": _whole_step, "E30": _fewer_states,
     "E25": _room_for_prompts,
 }  # fmt: skip

@@ -63,6 +63,7 @@ class _Builder:
         self.text, self.known, self.at = text, known, 0
 
     def node(self, value: Any, pointer: str) -> Node:
+        """A value with the place at which its text is found."""
         if isinstance(value, dict):
             return self._mapping(value, pointer)
         if isinstance(value, list):
