@@ -9,7 +9,7 @@ from chunkcalc.answer.resolve import Case
 from chunkcalc.engines.dialects import dialect
 from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
-from chunkcalc.records import Hardware
+from chunkcalc.records import Hardware, Slo
 from chunkcalc.time.step import StepTimer, timer_for
 from chunkcalc.traffic.arrivals import Request
 from chunkcalc.traffic.decodes import GAP
@@ -18,6 +18,22 @@ from chunkcalc.traffic.users import scheduler_for as of_deployment
 
 SHOWN = (50, 90, 99)
 FEWEST, GROWN = 25, 4.0  # requests of a quarter, and times its wait, from which a queue has no end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attained:
+    """SLO attainment and goodput of a replay (DistServe, arXiv 2401.09670, section 2).
+
+    share : of the requests that were within every limit; rejected ones were not [1]
+    rate : of such requests: the goodput [request/s]
+    missed : limit -> requests beyond it
+    late_prompt : mean prompt of those whose first token was late; None where none was [token]
+    """
+
+    share: float
+    rate: float
+    missed: Mapping[str, int]
+    late_prompt: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +72,31 @@ class Simulation:
         if quarter < FEWEST or late < self.duration_s / 20:  # a burst has no steady state to lose
             return False
         return sum(times[-quarter:]) > GROWN * sum(times[:quarter])
+
+    def attained(self, slo: Slo) -> Attained:
+        """How many requests were within every limit, and which the others missed.
+
+        Parameters
+        ----------
+        slo : limits of single requests: their first token, their mean time per token, their longest gap
+        """
+        limits = {"ttft": slo.ttft, "tpot": slo.tpot, "itl": slo.itl}
+        missed = dict.fromkeys((name for name, limit in limits.items() if limit is not None), 0)
+        late: list[int] = []
+        good = 0
+        for each in self.served:
+            values = {"ttft": each.ttft, "tpot": each.tpot, "itl": each.gap}
+            over = [name for name in missed if each.finished is None or (values[name] or 0.0) > (limits[name] or 0.0)]
+            good += not over
+            for name in over:
+                missed[name] += 1
+            if "ttft" in over:
+                late.append(each.request.prompt)
+        share = good / len(self.served) if self.served else 0.0
+        return Attained(
+            share=share, rate=good / self.duration_s if self.duration_s else 0.0, missed=missed,
+            late_prompt=sum(late) / len(late) if late else None,
+        )  # fmt: skip
 
     @property
     def ttft(self) -> dict[str, float] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import typer
 
 from chunkcalc import units
@@ -13,8 +15,16 @@ from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, WORKLOAD, Basis, given
 from chunkcalc.cli.output import FAILS, HOLDS, show_json
 from chunkcalc.cli.progress import progress
-from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import EngineName
+
+
+class Emit(enum.StrEnum):
+    """What the chosen shape is written as."""
+
+    kubernetes = "kubernetes"
+    helm = "helm"
+    compose = "compose"
+    command = "command"
 
 
 def fleet(
@@ -23,7 +33,11 @@ def fleet(
         ..., help="Ids with commas between them, or all; may be repeated.", rich_help_panel=DEPLOYMENT
     ),
     price: list[str] = typer.Option(
-        None, help="Per GPU and hour; one, or one for each GPU.", rich_help_panel=DEPLOYMENT
+        None, help="Per GPU and hour: one, one for each GPU, or h100-sxm=2.5,b200=5.", rich_help_panel=DEPLOYMENT
+    ),
+    spend: str = typer.Option(None, help="The most to spend, such as 60/h.", rich_help_panel=LIMITS),
+    spare: int = typer.Option(
+        0, min=0, max=64, help="Replicas that may be lost while the rest carries the rate.", rich_help_panel=WORKLOAD
     ),
     max_gpus: int = typer.Option(None, min=1, help="Leave larger shapes out.", rich_help_panel=DEPLOYMENT),
     weights: str = typer.Option(None, help="Weight format. Default: as shipped.", rich_help_panel=DEPLOYMENT),
@@ -47,8 +61,12 @@ def fleet(
     tpot: str = typer.Option(None, help="Limit of the time per output token.", rich_help_panel=LIMITS),
     itl: str = options.ITL,
     percentile: str = options.PERCENTILE,
+    attainment: str = options.ATTAINMENT,
     tpot_basis: Basis = options.TPOT_BASIS,
     max_utilisation: str = typer.Option("0.85", help="Highest share of prompt capacity.", rich_help_panel=LIMITS),
+    emit: Emit = typer.Option(
+        None, help="Write the chosen shape as kubernetes, helm, compose or command.", rich_help_panel=OUTPUT
+    ),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.fleet/2 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:  # fmt: skip
     """How many GPUs carry a rate within TTFT and TPOT: shapes, chunk, together or apart, cheapest first.
@@ -59,7 +77,9 @@ def fleet(
     """
     from chunkcalc.catalog.lookup import named_gpus  # noqa: PLC0415
     from chunkcalc.report import fleet as report  # noqa: PLC0415
+    from chunkcalc.report.emit import written  # noqa: PLC0415
     from chunkcalc.sizing.fleet import fleet as find  # noqa: PLC0415 - quick help
+    from chunkcalc.sizing.money import parse_spend, prices  # noqa: PLC0415
 
     names = named_gpus(",".join(gpu))
     bandwidth, latency = parse_link(link)
@@ -71,22 +91,19 @@ def fleet(
         max_utilisation=units.parse_fraction(max_utilisation, "--max-utilisation"),
         prefix_hit=units.parse_fraction(prefix_hit, "--prefix-hit"), prefix_shared=prefix_shared,
         **given(units.parse_count, output=output, prompt_p95=prompt_p95),
-        **given(units.parse_percentile, percentile=percentile), **given(units.parse_gap, itl=itl),
+        **given(units.parse_percentile, percentile=options.percentile_of(percentile, attainment)),
+        **given(units.parse_gap, itl=itl),
         **given(units.parse_duration, ttft=ttft, tpot=tpot), **given(PARSERS["kv_link"], kv_link=kv_link),
         **given(PARSERS["gateway"], gateway=gateway), **given(parse_numbers, measured=measured or None),
         **given(units.parse_fraction, draft_acceptance=draft_acceptance, memory_fraction=memory_fraction),
     )  # fmt: skip
     with progress("sizing") as told:
-        found = find(question, _priced(names, price or []), max_gpus, told)
-    if as_json:
+        found = find(question, prices(names, price or []), max_gpus, told,
+                     None if spend is None else parse_spend(spend), spare)  # fmt: skip
+    if emit is not None:
+        print(written(found, emit.value), end="")
+    elif as_json:
         show_json(report.json(found))
     else:
         print(report.text(found))
     raise typer.Exit(HOLDS if found.chosen is not None else FAILS)
-
-
-def _priced(gpus: list[str], prices: list[str]) -> list[tuple[str, float | None]]:
-    if len(prices) > 1 and len(prices) != len(gpus):
-        raise ChunkcalcError(f"{len(prices)} prices for {len(gpus)} GPUs", "--price", "give one, or one for each GPU")
-    read: list[float | None] = [units.parse_number(price, "--price") for price in prices] or [None]
-    return list(zip(gpus, read * len(gpus) if len(read) == 1 else read, strict=False))

@@ -24,9 +24,10 @@ SETTINGS: dict[str, Any] = {
 # commands is a module with an `app` of its own.
 COMMANDS: dict[str, tuple[str, str]] = {
     "solve": ("solve", "Answer"), "check": ("check", "Answer"), "fleet": ("fleet", "Answer"),
-    "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"), "explain": ("explain", "Understand"),
-    "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"), "score": ("score", "Trust"),
-    "observe": ("observe", "Trust"), "probe": ("probe", "Trust"), "rules": ("check", "Advanced"),
+    "compare": ("compare", "Answer"), "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"),
+    "explain": ("explain", "Understand"), "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"),
+    "score": ("score", "Trust"), "observe": ("observe", "Trust"), "probe": ("probe", "Trust"),
+    "rules": ("check", "Advanced"),
 }  # fmt: skip
 GROUPS = {"models": "Data", "gpus": "Data"}
 
@@ -63,7 +64,8 @@ def program(name: str = "") -> typer.Typer:
     for command, (module, panel) in COMMANDS.items():
         if command in asked:
             found = import_module(f"chunkcalc.cli.{module}")
-            app.command(command, rich_help_panel=panel)(getattr(found, command))
+            settings = getattr(found, "CONTEXT", None)
+            app.command(command, rich_help_panel=panel, context_settings=settings)(getattr(found, command))
     for group, panel in GROUPS.items():
         if group in asked:
             app.add_typer(import_module(f"chunkcalc.cli.{group}").app, name=group, rich_help_panel=panel)

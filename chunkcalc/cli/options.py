@@ -7,12 +7,14 @@ from typing import Any
 
 import typer
 
+from chunkcalc import units
 from chunkcalc.answer.question import Question
 from chunkcalc.api.values import PARSERS
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import ENGINE_NAMES
 
+LEAST_SHARE = 0.5  # of requests that an attainment may ask for
 # Groups of the help pages.
 DEPLOYMENT, WORKLOAD, LIMITS, OUTPUT = "Deployment", "Workload", "Limits", "Output"
 SETTING = "Setting to judge"
@@ -55,6 +57,9 @@ MAX_UTILISATION = typer.Option("0.85", help="Highest share of the capacity for p
 PERCENTILE = typer.Option(
     None, help="Of TTFT, under traffic: mean, 50, 90, 95 or 99. Default: 95.", rich_help_panel=LIMITS
 )
+ATTAINMENT = typer.Option(
+    None, help="Share of requests within --ttft, such as 0.95, instead of --percentile.", rich_help_panel=LIMITS
+)
 KV_LINK = typer.Option(
     None, help="Network between prefill and decode units. Default: 50GB/s.", rich_help_panel=DEPLOYMENT
 )
@@ -89,6 +94,23 @@ PREFIX_SHARED = typer.Option(
 def given(parse: Any, **values: str | list[str] | None) -> dict[str, Any]:
     """The options that were given, parsed."""
     return {name: parse(value, f"--{name.replace('_', '-')}") for name, value in values.items() if value is not None}
+
+
+def percentile_of(percentile: str | None, attainment: str | None) -> str | None:
+    """The percentile that the limit of TTFT judges, as either option says it.
+
+    Raises
+    ------
+    ChunkcalcError : both, or a share that is none
+    """
+    if attainment is None:
+        return percentile
+    if percentile is not None:
+        raise ChunkcalcError("say the same in two ways", "--attainment", "give --percentile or --attainment")
+    share = units.parse_fraction(attainment, "--attainment")
+    if not LEAST_SHARE <= share < 1:
+        raise ChunkcalcError(f"'{attainment:.20}' is no share of requests", "--attainment", "write 0.5 to 0.999")
+    return f"{100 * share:g}"
 
 
 NAMES = {"enable_mixed_chunk": "mixed_chunk", "prefill_decode_interval": "prefill_interval"}

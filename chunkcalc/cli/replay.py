@@ -14,13 +14,14 @@ from chunkcalc.answer.gateway import parse_gateway
 from chunkcalc.answer.measured import parse_numbers
 from chunkcalc.api.values import link as parse_link
 from chunkcalc.cli import options
-from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, given
+from chunkcalc.cli.options import DEPLOYMENT, LIMITS, OUTPUT, given
 from chunkcalc.cli.output import FAILS, HOLDS, check_target, show_json, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import EngineName
 
 if TYPE_CHECKING:  # what the other commands need none of
+    from chunkcalc.records import Slo
     from chunkcalc.traffic.arrivals import Request
 
 MOST_REQUESTS = 1_000_000
@@ -82,6 +83,12 @@ def replay(
     prefix_shared: bool = typer.Option(
         True, "--prefix-shared/--prefix-own", help="It is one prefix, or each has its own.", rich_help_panel=ARRIVALS
     ),
+    ttft: str = typer.Option(None, help="Limit of a request's first token.", rich_help_panel=LIMITS),
+    tpot: str = typer.Option(None, help="Limit of a request's mean time per token.", rich_help_panel=LIMITS),
+    itl: str = typer.Option(None, help="Limit of a request's longest gap.", rich_help_panel=LIMITS),
+    attainment: str = typer.Option(
+        None, help="Exit 1 where fewer requests are within the limits, such as 0.95.", rich_help_panel=LIMITS
+    ),
     seed: int = typer.Option(0, help="Of the draws.", rich_help_panel=ARRIVALS),
     per_request: Path = typer.Option(None, help="Write a CSV with a row per request.", rich_help_panel=OUTPUT),
     force: bool = typer.Option(False, "--force", help="Overwrite it.", rich_help_panel=OUTPUT),
@@ -100,6 +107,7 @@ def replay(
         raise ChunkcalcError("would overwrite the trace", "--per-request", "name another file")
     if per_request is not None:
         check_target(per_request, "--per-request", force=force)
+    slo, least = _limits(ttft, tpot, itl, attainment)
     users = None if concurrency is None else units.parse_count(concurrency, "--concurrency")
     listed = _requests(trace, arrivals, rate, users, requests, prompt, output, prompt_p95, seed)
     bandwidth, latency = parse_link(link)
@@ -123,10 +131,22 @@ def replay(
     if per_request is not None:
         write_whole(per_request, report.per_request(found), "--per-request")
     if as_json:
-        show_json(report.json(found))
+        show_json(report.json(found, slo))
     else:
-        print(report.text(case, found))
-    raise typer.Exit(HOLDS if found.finished else FAILS)
+        print(report.text(case, found, slo))
+    kept = slo is None or least is None or found.attained(slo).share >= least
+    raise typer.Exit(HOLDS if found.finished and kept else FAILS)
+
+
+def _limits(ttft: str | None, tpot: str | None, itl: str | None, share: str | None) -> tuple[Slo | None, float | None]:
+    """The limits of single requests, and the share that must be within them."""
+    from chunkcalc.records import Slo  # noqa: PLC0415
+
+    found = given(units.parse_duration, ttft=ttft, tpot=tpot, itl=itl)
+    if not found and share is not None:
+        raise ChunkcalcError("attains no limit", "--attainment", "add --ttft, --tpot or --itl")
+    least = None if share is None else units.parse_fraction(share, "--attainment")
+    return (Slo(**found) if found else None), least
 
 
 def _requests(

@@ -35,6 +35,7 @@ def solve(
     ttft: str = options.TTFT,
     tpot: str = options.TPOT,
     percentile: str = options.PERCENTILE,
+    attainment: str = options.ATTAINMENT,
     itl: str = options.ITL,
     tpot_basis: Basis = options.TPOT_BASIS,
     max_utilisation: str = options.MAX_UTILISATION,
@@ -83,7 +84,8 @@ def solve(
         prompt=prompt, output=output, batch=batch, context=context,
         rate=rate, concurrency=concurrency, prompt_p95=prompt_p95,
         prefix_hit=prefix_hit, prefix_shared=prefix_shared, ttft=ttft, tpot=tpot,
-        percentile=percentile, itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk,
+        percentile=options.percentile_of(percentile, attainment),
+        itl=itl, tpot_basis=tpot_basis, max_utilisation=max_utilisation, chunk=chunk,
         budget=budget, kv_link=kv_link,
     )  # fmt: skip
     with progress("looking for what would help") as told:

@@ -11,6 +11,7 @@ from chunkcalc.answer.question import USUAL_PERCENTILE
 from chunkcalc.answer.resolve import DEFAULT_OUTPUT
 from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.sizing.fleet import Fleet
+from chunkcalc.sizing.money import Costs, costs
 from chunkcalc.sizing.shapes import Shape, describe
 from chunkcalc.units import format_count, format_duration, format_si
 
@@ -29,8 +30,11 @@ def text(found: Fleet) -> str:
         sure = "" if chosen.status == "feasible" else " (marginal: measure before relying on it)"
         money = "" if chosen.cost is None else f", {chosen.cost:,.2f} per hour"
         spare = 100 * (chosen.max_rate / found.rate - 1)
-        head = f"{chosen.gpus} x {chosen.gpu} as {describe(chosen)}{money}: {spare:.0f}% more traffic fits{sure}"
+        lost = f", {found.spare} of each kind to lose" if found.spare else ""
+        head = f"{chosen.gpus} x {chosen.gpu} as {describe(chosen)}{lost}{money}: {spare:.0f}% more traffic fits{sure}"
     rows = textwrap.wrap(head, WIDTH, subsequent_indent="  ")
+    for line in _money(found):
+        rows += textwrap.wrap(line, WIDTH, initial_indent="- ", subsequent_indent="  ")
     for reason in found.reasons:
         rows += textwrap.wrap(reason, WIDTH, initial_indent="- ", subsequent_indent="  ")
     rows += [*textwrap.wrap(f"{question.model}, {found.rate:g} requests/s, {lengths}, {_limits(found)}", WIDTH), ""]
@@ -47,6 +51,30 @@ def text(found: Fleet) -> str:
     for line in found.left_out:
         rows += textwrap.wrap(line, WIDTH, initial_indent="left out: ", subsequent_indent="  ")
     return "\n".join(rows)
+
+
+def _money(found: Fleet) -> list[str]:
+    """What tokens and requests cost, at the rate that is asked and at the most that is carried."""
+    chosen, question = found.chosen, found.question
+    if chosen is None or chosen.cost is None:
+        return []
+    asked, most = _costs(found, chosen)
+    return [
+        f"{asked.per_million_output:,.2f} per million output tokens at {found.rate:g} requests/s, "
+        f"{most.per_million_output:,.2f} at the {chosen.max_rate:.3g} that it carries; "
+        f"{asked.per_thousand_requests:,.2f} per 1,000 requests of "
+        f"{format_count(question.prompt)} + {format_count(_output(found))} tokens"
+    ]
+
+
+def _output(found: Fleet) -> int:
+    return DEFAULT_OUTPUT if found.question.output is None else found.question.output
+
+
+def _costs(found: Fleet, shape: Shape) -> tuple[Costs, Costs]:
+    assert shape.cost is not None
+    lengths = (found.question.prompt, _output(found))
+    return costs(shape.cost, found.rate, *lengths), costs(shape.cost, shape.max_rate, *lengths)
 
 
 def _limits(found: Fleet) -> str:
@@ -93,16 +121,20 @@ def json(found: Fleet) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "rate": found.rate,
-        "shapes": [_shape(shape, found.rate) for shape in found.shapes],
-        "chosen": None if found.chosen is None else _shape(found.chosen, found.rate),
-        "runner_up": next((_shape(shape, found.rate) for shape in found.shapes if shape is not found.chosen), None),
+        "spend": found.spend,
+        "spare": found.spare,
+        "shapes": [_shape(shape, found) for shape in found.shapes],
+        "chosen": None if found.chosen is None else _shape(found.chosen, found),
+        "runner_up": next((_shape(shape, found) for shape in found.shapes if shape is not found.chosen), None),
         "reasons": list(found.reasons),
         "left_out": list(found.left_out),
     }
 
 
-def _shape(shape: Shape, rate: float) -> dict[str, Any]:
+def _shape(shape: Shape, found: Fleet) -> dict[str, Any]:
     row = asdict(shape)
+    priced = None if shape.cost is None else _costs(found, shape)
+    row["cost_at_rate"], row["cost_at_most"] = (None, None) if priced is None else map(asdict, priced)
     prefill = row.pop("prefill")
     row["prefill_units"], row["prefill_tp"], row["prefill_pp"] = prefill or (None, None, None)
-    return {**row, "headroom": shape.max_rate / rate - 1}
+    return {**row, "headroom": shape.max_rate / found.rate - 1}

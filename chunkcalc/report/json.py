@@ -57,7 +57,7 @@ def solve(answer: Answer) -> dict[str, Any]:
         "window": numbers(answer)["window"],
         "chunking": asdict(answer.chunking),
         "capacity": memory(answer.capacity),
-        "load": None if answer.load is None else _load(answer.load),
+        "load": None if answer.load is None else _load(answer.load, answer.slo.ttft),
         "needs_disaggregation": answer.needs_disaggregation,
         "pools": None if answer.pools is None else asdict(answer.pools),
         "reasons": list(answer.reasons),
@@ -67,7 +67,7 @@ def solve(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _load(load: Load) -> dict[str, Any]:
+def _load(load: Load, limit: float | None) -> dict[str, Any]:
     flow = load.flow
     return {
         "rate": load.rate,
@@ -84,6 +84,7 @@ def _load(load: Load) -> dict[str, Any]:
         "ttft_s": {"mean": flow.ttft, **{f"p{q}": flow.ttft_quantile(q / 100) for q in QUANTILES}},
         "itl_s": {f"p{q}": flow.gap_quantile(q / 100) for q in QUANTILES},
         "tpot_s": flow.tpot,
+        "ttft_attainment": None if limit is None else flow.within(limit),
         "highest": load.highest,
         "limit_rate": load.limit,
     }

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from typing import Any
 
 from chunkcalc.answer.replay import SHOWN, Simulation
 from chunkcalc.answer.resolve import Case
-from chunkcalc.report.tables import table
+from chunkcalc.records import Slo
+from chunkcalc.report.tables import WIDTH, table
 from chunkcalc.units import format_count, format_duration
 
 SCHEMA = "chunkcalc.replay/1"
 NAMES = {"ttft": "TTFT", "tpot": "mean TPOT", "itl": "token gap"}
 
 
-def text(case: Case, found: Simulation) -> str:
-    """The report of `chunkcalc replay`."""
+def text(case: Case, found: Simulation, slo: Slo | None = None) -> str:
+    """The report of `chunkcalc replay`.
+
+    Parameters
+    ----------
+    case, found : what was replayed, and what it gave
+    slo : limits of single requests; None without any
+    """
     deployment, finished = case.deployment, found.finished
     gpus = deployment.parallelism.gpus
     engine = f"{deployment.engine.name} {deployment.engine.version}"
@@ -42,7 +50,24 @@ def text(case: Case, found: Simulation) -> str:
     if finished:
         rate = f"{len(finished) / found.duration_s:.3g} requests/s, {tokens / found.duration_s:,.0f} output tokens/s"
         rows += [f"{rate}, {found.batch:.3g} decoding at once, busy {100 * found.busy:.0f}%", "", _times(found)]
+    if slo is not None and found.served:
+        rows += ["", *textwrap.wrap(_goodput(found, slo), WIDTH)]
     return "\n".join(rows)
+
+
+def _goodput(found: Simulation, slo: Slo) -> str:
+    """How many requests were within the limits, and what the others missed."""
+    got = found.attained(slo)
+    limits = {"ttft": slo.ttft, "tpot": slo.tpot, "itl": slo.itl}
+    said = ", ".join(f"{NAMES[name]} {format_duration(limits[name] or 0.0)}" for name in got.missed)
+    out = f"goodput {got.rate:.3g} requests/s: {100 * got.share:.4g} % of the requests within {said}"
+    lost = [f"{format_count(count)} over {NAMES[name]}" for name, count in got.missed.items() if count]
+    if lost:
+        out += f"; {', '.join(lost)}"
+    if got.late_prompt is not None:
+        mean = sum(each.request.prompt for each in found.served) / len(found.served)
+        out += f" (late ones have {got.late_prompt:,.0f} prompt tokens, all of them {mean:,.0f})"
+    return out
 
 
 def _times(found: Simulation) -> str:
@@ -55,8 +80,15 @@ def _times(found: Simulation) -> str:
     return table(head, rows)
 
 
-def json(found: Simulation) -> dict[str, Any]:
-    """The schema chunkcalc.replay/1."""
+def json(found: Simulation, slo: Slo | None = None) -> dict[str, Any]:
+    """The schema chunkcalc.replay/1.
+
+    Parameters
+    ----------
+    found : what the replay gave
+    slo : limits of single requests; None without any
+    """
+    got = None if slo is None else found.attained(slo)
     finished = found.finished
     duration = found.duration_s
     return {
@@ -66,6 +98,9 @@ def json(found: Simulation) -> dict[str, Any]:
         "rejected": len(found.served) - len(finished),
         "preempted": sum(each.preempted > 0 for each in finished),
         "outrun": found.outrun,
+        "attainment": None if got is None else got.share,
+        "goodput": None if got is None else got.rate,
+        "missed": None if got is None else dict(got.missed),
         "duration_s": duration,
         **{f"{name}_ms": _milliseconds(getattr(found, name)) for name in NAMES},
         "requests_per_s": len(finished) / duration if duration else None,

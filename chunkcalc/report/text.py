@@ -181,7 +181,9 @@ def _load(answer: Answer) -> Iterator[Line]:
     else:
         at = f"{flow.rate:.3g} requests/s, " if users else ""
     tails = ", ".join(f"p{q} {format_duration(flow.ttft_quantile(q / 100))}" for q in (50, 90, 99))
-    yield from wrapped("traffic", f"{at}{format_count(round(flow.batch))} decoding; TTFT {tails}")
+    limit = answer.slo.ttft
+    kept = "" if limit is None else f"; {100 * flow.within(limit):.4g} % within {format_duration(limit)}"
+    yield from wrapped("traffic", f"{at}{format_count(round(flow.batch))} decoding; TTFT {tails}{kept}")
     most = f"at most {format_at_most(load.highest)} {unit}" if load.highest else "no load is"
     beyond = "" if load.limit is None else f"; no steady state beyond {load.limit:.3g}"
     yield from wrapped("", f"{most} within the limits at this budget{beyond}")

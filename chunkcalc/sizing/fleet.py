@@ -14,7 +14,8 @@ from chunkcalc.answer.resolve import OF_A_GPU, resolve
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
 from chunkcalc.progress import Progress, silent
-from chunkcalc.sizing.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated
+from chunkcalc.sizing.money import check_priced
+from chunkcalc.sizing.shapes import COLOCATED, DISAGGREGATED, Shape, Unit, describe, every_unit, separated, with_spares
 
 LOOSER = 1.5  # times a limit, to see what it would save
 
@@ -27,6 +28,8 @@ class Fleet:
     chosen : the cheapest that is sure, else the cheapest; None where none carries the rate
     reasons : why, the runner-up, what would change it
     left_out : shapes that do not count, and why
+    spend : the most per hour; None without a limit
+    spare : units of each kind that may be lost, included in every shape [1]
     kv_link : bandwidth between prefill and decode units [byte/s]
     """
 
@@ -37,11 +40,13 @@ class Fleet:
     reasons: tuple[str, ...]
     left_out: tuple[str, ...]
     kv_link: float
+    spend: float | None = None
+    spare: int = 0
 
 
 def fleet(
     question: Question, gpus: Sequence[tuple[str, float | None]] = (), max_gpus: int | None = None,
-    progress: Progress = silent,
+    progress: Progress = silent, spend: float | None = None, spare: int = 0,
 ) -> Fleet:  # fmt: skip
     """Every shape that carries a rate within the limits.
 
@@ -51,6 +56,8 @@ def fleet(
     gpus : names and prices per GPU and hour; empty for the question's GPU
     max_gpus : shapes with more are left out, and said to be
     progress : told how far it is
+    spend : the most per hour; shapes that cost more are left out, and said to be
+    spare : units of each kind that may be lost while the rest still carries the rate [1]
 
     Raises
     ------
@@ -64,6 +71,7 @@ def fleet(
     shapes: list[Shape] = []
     left_out: list[str] = []
     named = gpus or [(str(question.gpu), None)]
+    check_priced(named, spend)
     whole = len(named) + 1  # the last part: what would change the choice
     for index, (name, price) in enumerate(named):
         try:
@@ -82,16 +90,23 @@ def fleet(
                 shapes.append(shape)
         shapes += separated(units, rate)
     progress(whole - 1, whole)
+    shapes = [with_spares(shape, spare) for shape in shapes] if spare else shapes
     shapes.sort(key=lambda shape: shape.order)
     kept = [shape for shape in shapes if max_gpus is None or shape.gpus <= max_gpus]
+    bought = [shape for shape in kept if spend is None or (shape.cost is not None and shape.cost <= spend)]
+    if len(bought) < len(kept):
+        least = min(shape.cost for shape in kept if shape.cost is not None)
+        left_out.append(f"{len(kept) - len(bought)} shapes cost more than {spend:,.2f} per hour; the cheapest costs "
+                        f"{least:,.2f}")  # fmt: skip
     if len(kept) < len(shapes):
         fewest = min(shape.gpus for shape in shapes)
         left_out.append(f"{len(shapes) - len(kept)} shapes need more than {max_gpus} GPUs; the smallest has {fewest}")
+    kept = bought
     chosen = next((shape for shape in kept if shape.status == FEASIBLE), kept[0] if kept else None)
     return Fleet(
         question=question, rate=rate, shapes=tuple(kept), chosen=chosen,
         reasons=tuple(_reasons(question, kept, chosen)), left_out=tuple(left_out),
-        kv_link=question.kv_link or KV_LINK,
+        kv_link=question.kv_link or KV_LINK, spend=spend, spare=spare,
     )  # fmt: skip
 
 

@@ -203,6 +203,27 @@ def _apart(first: Unit, second: Unit, chunk: int, pair: Pair) -> Shape:
     )  # fmt: skip
 
 
+def with_spares(shape: Shape, spare: int) -> Shape:
+    """A shape with units that may be lost; what it carries is what the rest carries.
+
+    Parameters
+    ----------
+    shape : that carries the rate
+    spare : units of each kind more [1]
+    """
+    each = shape.tp * shape.pp
+    more = spare * each
+    prefill = shape.prefill
+    if prefill is not None:
+        more += spare * prefill[1] * prefill[2]
+        prefill = (prefill[0] + spare, *prefill[1:])
+    gpus = shape.gpus + more
+    return replace(
+        shape, replicas=shape.replicas + spare * (1 if prefill is None else 2), prefill=prefill, gpus=gpus,
+        cost=None if shape.cost is None else shape.cost / shape.gpus * gpus,
+    )  # fmt: skip
+
+
 def degrees(tp: int, pp: int) -> str:
     """The degrees of a unit in words."""
     return f"tp {tp}{f' pp {pp}' if pp > 1 else ''}"

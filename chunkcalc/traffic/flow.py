@@ -20,6 +20,7 @@ from chunkcalc.traffic.queueing import FULL, chance_to_wait, closed_loop, mean_w
 from chunkcalc.traffic.rank import SHARING, Rank, State
 
 QUANTILES = 1000  # of a table, without its ends: a tail has none
+SHARE = 1e-4  # to which a share of requests is found
 NOTHING = 1e-9  # a wait that need not be told [s]
 ROUNDS = 300  # of the fixed point of a batch
 CLOSE = 1e-3  # relative, at which it is reached
@@ -90,6 +91,23 @@ class Flow:
         time [s]
         """
         return self.ttft if percentile is None else self.ttft_quantile(percentile / 100)
+
+    def within(self, limit: float) -> float:
+        """The share of requests whose first token comes within a limit: SLO attainment (DistServe, section 2).
+
+        Parameters
+        ----------
+        limit : of the time to first token [s]
+
+        Returns
+        -------
+        share, exact to 1e-4 [1]
+        """
+        low, high = 0.0, 1.0
+        while high - low > SHARE:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.spread(middle) <= limit else (low, middle)
+        return 1.0 if high == 1.0 else low
 
     def ttft_quantile(self, q: float) -> float:
         """A quantile of the time to first token.
