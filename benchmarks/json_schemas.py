@@ -34,7 +34,7 @@ from tests.contract import fleets, questions
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "schemas"
-MAPS = frozenset(("breakdown", "bound_by", "flags", "set", "settings", "plug_ins", "values"))  # keys are data
+MAPS = frozenset(("missed", "breakdown", "bound_by", "flags", "set", "settings", "plug_ins", "values"))  # keys are data
 LLAMA = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--prompt", "4000", "--output", "300")
 LIMITS = ("--ttft", "1s", "--tpot", "40ms")
 EXPERTS = ("--model", "gpt-oss-120b", "--gpu", "h200-sxm", "--prompt", "4000")
@@ -54,7 +54,11 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("fleet", *LLAMA, "--ttft", "1ms", "--rate", "1"), ("fleet", *LLAMA, *LIMITS, "--rate", "100", "--max-gpus", "4"),
     ("sweep", *LLAMA, *LIMITS, "--batch", "8,32", "--chunk", "256:4096"),
     ("sweep", *LLAMA, "--gpu", "h100,l4", "--engine", "sglang", "--batch", "8,3000"),
-    ("replay", *POISSON, *LLAMA), ("replay", *POISSON, *LLAMA, "--budget", "1024"),
+    ("fleet", *LLAMA, *LIMITS, "--rate", "12", "--price", "2", "--spend", "90/h", "--spare", "1"),
+    ("compare", "--tp 1", "--tp 2", *LLAMA, *LIMITS, "--batch", "8"),
+    ("compare", "--budget 512", "--engine sglang", *LLAMA, *LIMITS, "--rate", "2", "--price", "2"),
+    ("compare", "--tp 1", "--gpu h200", *LLAMA[:-2], "--output", "1"),
+    ("replay", *POISSON, *LLAMA, "--ttft", "200ms", "--tpot", "12ms", "--itl", "1s"), ("replay", *POISSON, *LLAMA), ("replay", *POISSON, *LLAMA, "--budget", "1024"),
     ("replay", "--arrivals", "closed", "--concurrency", "8", "--requests", "60", *LLAMA),
     ("models", "list"), ("gpus", "list"), ("models", "show", "gpt-oss-120b"), ("gpus", "show", "h100-sxm"),
     ("engine", "--gpu", "h100", "--", "vllm", "serve", QWEN, "--max-num-seqs", "64"),

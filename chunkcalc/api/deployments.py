@@ -136,7 +136,7 @@ def fleet(
     engine: EngineName = "vllm", engine_version: str | None = None, link: Bandwidth | None = None,
     memory_fraction: Share | None = None, kv_link: Bandwidth | None = None, gateway: str | None = None,
     measured: Sequence[str] = (),
-    max_gpus: int | None = None,
+    max_gpus: int | None = None, spend: float | str | None = None, spare: int = 0,
 ) -> FleetPlan:  # fmt: skip
     """How many GPUs carry a rate within the limits: shapes and chunk, together or apart, cheapest first.
 
@@ -149,6 +149,8 @@ def fleet(
     rate : requests per second of the whole fleet
     kv_link : network between prefill and decode units, such as "50GB/s", what it is where left out [byte/s]
     max_gpus : leave larger shapes out
+    spend : the most per hour, such as 60 or "1400/day"; every GPU needs a price then
+    spare : units of each kind that may be lost while the rest carries the rate
 
     Raises
     ------
@@ -156,6 +158,7 @@ def fleet(
     """
     from chunkcalc.catalog.lookup import named_gpus  # noqa: PLC0415
     from chunkcalc.sizing import fleet as sizing  # noqa: PLC0415
+    from chunkcalc.sizing.money import parse_spend  # noqa: PLC0415
 
     names = named_gpus(gpu if isinstance(gpu, str) else ",".join(gpu))
     prices = gpu if isinstance(gpu, Mapping) else dict.fromkeys(names)
@@ -168,7 +171,9 @@ def fleet(
         memory_fraction=memory_fraction, kv_link=kv_link, gateway=gateway,
         measured=measured,
     )  # fmt: skip
-    return become(FleetPlan, sizing.fleet(asked, [(name, prices[name]) for name in names], max_gpus))
+    most = parse_spend(str(spend), "spend") if spend is not None else None
+    priced = [(name, prices[name]) for name in names]
+    return become(FleetPlan, sizing.fleet(asked, priced, max_gpus, spend=most, spare=spare))
 
 
 @pythonic

@@ -90,7 +90,7 @@ def json(found: Sequence[Compared]) -> dict[str, Any]:
                 "name": each.name,
                 "verdict": each.answer.verdict,
                 **{row.key: row.value(each) for row in ROWS},
-                "step": _terms(each.answer),
+                "breakdown": _terms(each.answer),
             }
             for each in found
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -89,7 +90,7 @@ def _launch(found: Fleet, shape: Shape, role: str, units: int, tp: int, pp: int,
         given = flags(deployment, workload, shape.chunk, shape.budget)
     name = _checkpoint(str(question.model))
     model = (own.model[0], name) if len(own.model) > 1 else (name,)
-    words = [*own.server, *model, *given, own.context, str(_context(found))]
+    words = [own.programs[0], *own.serve, *model, *given, own.context, str(_context(found))]
     if role != BOTH:
         words += _connector(engine, role)
     options = yaml_options(deployment)
@@ -113,7 +114,8 @@ def _checkpoint(name: str) -> str:
     """The Hugging Face id of a model, where it has one."""
     if "/" in name:
         return name
-    return next((alias for alias in load_model(name).record.aliases if "/" in alias), name)
+    ids = [alias for alias in load_model(name).record.aliases if "/" in alias]
+    return min(ids, key=lambda alias: not re.search("instruct|-it$|chat", alias, re.IGNORECASE), default=name)
 
 
 def _connector(engine: str, role: str) -> list[str]:
