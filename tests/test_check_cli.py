@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,40 @@ def test_the_hook_and_the_action_are_yaml():
     action = yaml.safe_load((root / "action.yml").read_text())
     script = "".join(step.get("run", "") for step in action["runs"]["steps"])
     assert not re.search(r"\$\{\{ *inputs", script), "inputs reach the script through the environment only"
+
+
+def test_init_writes_what_it_found_and_says_what_it_guessed(tmp_path, run_cli):
+    (tmp_path / "a.sh").write_text("#SBATCH --gres=gpu:h100:1\nvllm serve Qwen/Qwen3-8B --max-model-len 8192\n")
+    done = run_cli("init", "--ttft", "2s", folder=tmp_path)
+    text = (tmp_path / "chunkcalc.toml").read_text()
+    assert done.returncode == 0 and 'gpu = "h100-sxm"' in text and 'ttft = "2s"' in text
+    assert "prompt = 4096  # guessed" in text and "# tpot" in text
+    assert run_cli("init", folder=tmp_path).returncode == 2  # it is there already
+    assert run_cli("init", "--force", "--ttft", "2", folder=tmp_path).returncode == 2
+    assert run_cli("check", ".", "--concurrency", "4", folder=tmp_path).returncode in (0, 1)
+
+
+@pytest.mark.parametrize("code", [0, 2, 3])
+def test_the_script_of_the_action_names_only_reports_that_exist(tmp_path, code, run_cli):
+    text = {0: GOOD, 2: GOOD, 3: "echo\n"}[code]
+    (tmp_path / "x.sh").write_text(text)
+    action = yaml.safe_load((Path(__file__).parent.parent / "action.yml").read_text())
+    step = next(step for step in action["runs"]["steps"] if step.get("id") == "check")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "chunkcalc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chunkcalc "$@"\n')
+    (tmp_path / "bin" / "chunkcalc").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(tmp_path / "out"),
+        "PATHS": "x.sh",
+        "ARGUMENTS": "--ttft 3" if code == 2 else "",
+        "FAIL_ON": "error",
+        "UNKNOWN": "warn",
+        "FORMAT": "github",
+    }
+    done = subprocess.run(["bash", "-c", step["run"]], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == code
+    outputs = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines())
+    named = [outputs[name] for name in ("json", "sarif-file", "markdown-file") if name in outputs]
+    assert all(Path(path).is_file() for path in named) and bool(named) == (code != 2)

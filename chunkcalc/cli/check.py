@@ -114,6 +114,8 @@ def check(
     ),
     fail_on: FailOn = typer.Option(FailOn.error, help="Level that fails.", rich_help_panel=POLICY),
     unknown: Unknown = typer.Option(Unknown.warn, help="What cannot be evaluated.", rich_help_panel=POLICY),
+    fix: bool = typer.Option(False, "--fix", help="Write the fixes that are certain.", rich_help_panel=POLICY),
+    fix_all: bool = typer.Option(False, "--fix-all", help="Write those of estimates, too.", rich_help_panel=POLICY),
     no_waivers: bool = typer.Option(False, "--no-waivers", help="Count what is waived, too.", rich_help_panel=POLICY),
     baseline: Path = typer.Option(None, help="Count new and worse findings only.", rich_help_panel=POLICY),
     write_baseline: Path = typer.Option(None, help="Write the findings as a baseline.", rich_help_panel=POLICY),
@@ -152,6 +154,8 @@ def check(
         paths=tuple(paths), root=repository(paths), settings=settings, config=config, waivers=not no_waivers,
         given=_variables(given or []), force_gpu=_forced(force_gpu, gpu),
     )  # fmt: skip
+    if fix or fix_all:
+        _fix(options, fix_all)
     with progress("checking") as told:
         report = run(options, lambda: sys.stdin.buffer.read(MAX_STDIN), told)
     rows = _changes(diff, options, report) if diff is not None else None
@@ -172,6 +176,14 @@ def check(
     if report.fails(fail_on.value, unknown.value):
         raise typer.Exit(FAILS)
     raise typer.Exit(USAGE if report.broken and unknown is not Unknown.ignore else HOLDS)
+
+
+def _fix(options: Options, every: bool) -> None:
+    """Write fixes into the files, and say which."""
+    from chunkcalc.gate.rewriting import fix  # noqa: PLC0415
+
+    for change in fix(options, every):
+        print(f"{change.file}:{change.line}: {change.flag} {change.before} -> {change.after}", file=sys.stderr)
 
 
 def _variables(given: list[str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Answer"), "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"),
     "explain": ("explain", "Understand"), "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"),
     "score": ("score", "Trust"), "observe": ("observe", "Trust"), "probe": ("probe", "Trust"),
-    "rules": ("check", "Advanced"),
+    "init": ("init", "Advanced"), "rules": ("check", "Advanced"),
 }  # fmt: skip
 GROUPS = {"models": "Data", "gpus": "Data"}
 
