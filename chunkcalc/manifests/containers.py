@@ -228,4 +228,5 @@ def opaque(box: Box) -> str:
     file = script_file(words) if words else None
     if file is not None:
         return "" if box.configs.file(file, box.container, box.volumes) is not None else str(file)
-    return str(words[0]) if box.command is not None and words[0].startswith(("/", "./")) and len(words) == 1 else ""
+    alone = box.command is not None and len(words) == 1 and words[0].startswith(("/", "./"))
+    return str(words[0]) if alone else ""
