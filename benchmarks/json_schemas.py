@@ -58,6 +58,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("compare", "--tp 1", "--tp 2", *LLAMA, *LIMITS, "--batch", "8"),
     ("compare", "--budget 512", "--engine sglang", *LLAMA, *LIMITS, "--rate", "2", "--price", "2"),
     ("compare", "--tp 1", "--gpu h200", *LLAMA[:-2], "--output", "1"),
+    ("sweep", *LLAMA, *LIMITS, "--pareto"), ("sweep", *LLAMA, *LIMITS, "--gpu", "l4,h100", "--pareto"),
     ("replay", *POISSON, *LLAMA, "--ttft", "200ms", "--tpot", "12ms", "--itl", "1s"), ("replay", *POISSON, *LLAMA), ("replay", *POISSON, *LLAMA, "--budget", "1024"),
     ("replay", "--arrivals", "closed", "--concurrency", "8", "--requests", "60", *LLAMA),
     ("models", "list"), ("gpus", "list"), ("models", "show", "gpt-oss-120b"), ("gpus", "show", "h100-sxm"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from chunkcalc.answer.question import Question
 from chunkcalc.answer.resolve import Case
 from chunkcalc.cli import options
 from chunkcalc.cli.options import DEPLOYMENT, OUTPUT, WORKLOAD, Basis, asked
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # a quick --help
     from chunkcalc.report.sweep import Strip
 
 MOST_POINTS = 2_000_000
+ALL_CHUNKS, ONE_BATCH = "128:16384", "32"  # where none are named
 MOST_SHOWN = 20_000  # points that --json puts into one document
 
 
@@ -46,9 +48,9 @@ def sweep(
     prompt: str = options.PROMPT,
     output: str = options.OUTPUT_TOKENS,
     chunk: str = typer.Option(
-        "128:16384", help="Chunks: values, low:high (64 of them) or low:high:step.", rich_help_panel=WORKLOAD
+        ALL_CHUNKS, help="Chunks: values, low:high (64 of them) or low:high:step.", rich_help_panel=WORKLOAD
     ),
-    batch: str = typer.Option("32", help="Batches, written like --chunk.", rich_help_panel=WORKLOAD),
+    batch: str = typer.Option(ONE_BATCH, help="Batches, written like --chunk.", rich_help_panel=WORKLOAD),
     context: str = typer.Option(
         None, help="Mean contexts of a decode, like --chunk. Default: prompt + output/2.", rich_help_panel=WORKLOAD
     ),
@@ -82,6 +84,10 @@ def sweep(
         None, metavar="<name>", help="Of --plot: window (the default), region, roofline or breakdown.",
         rich_help_panel=OUTPUT,
     ),
+    pareto: bool = typer.Option(
+        False, "--pareto", help="The trade between tokens/s of a user and of a GPU, over shapes and batches.",
+        rich_help_panel=OUTPUT,
+    ),
     force: bool = typer.Option(False, "--force", help="Overwrite files.", rich_help_panel=OUTPUT),
     as_json: bool = typer.Option(False, "--json", help="chunkcalc.sweep/2 on stdout.", rich_help_panel=OUTPUT),
 ) -> None:  # fmt: skip
@@ -93,9 +99,8 @@ def sweep(
     from chunkcalc.report import sweep as report  # noqa: PLC0415 - quick help
     from chunkcalc.report.chart import chart  # noqa: PLC0415
 
-    _check_targets(out, plot, force=force)
-    if kind is not None and plot is None:
-        raise ChunkcalcError("there is no picture to draw", "--kind", "add --plot FILE.svg")
+    _check_targets(out, plot, kind, force=force)
+    chunk, batch, tp = _widened(chunk, batch, tp) if pareto else (chunk, batch, tp)
     chunks, batches = parse_values(chunk, "--chunk"), parse_values(batch, "--batch")
     contexts = None if context is None else parse_values(context, "--context")
     question = asked(
@@ -120,6 +125,9 @@ def sweep(
         raise ChunkcalcError(problem, "--chunk", "give fewer chunks, batches, contexts or GPUs")
     if as_json and size > MOST_SHOWN:
         raise ChunkcalcError(f"{size:,} points are many for one document", "--json", "write them with -o out.jsonl")
+    if pareto:
+        _trade(question, cases, (chunks, batches, contexts), left_out, out, plot, as_json)
+        raise typer.Exit(HOLDS)
     strips: list[Strip] = []
     rows: list[dict[str, Any]] = []
     swept: list[list[Point]] = []
@@ -169,7 +177,50 @@ def _draw(path: Path, kind: Kind, case: Case, points: list[Point], chunks: list[
     print(note, file=sys.stderr)
 
 
-def _check_targets(out: Path | None, plot: Path | None, *, force: bool) -> None:
+def _widened(chunk: str, batch: str, tp: str) -> tuple[str, str, str]:
+    """All shapes and batches, where none are named."""
+    from chunkcalc.report.pareto import BATCHES, CHUNKS, DEGREES  # noqa: PLC0415
+
+    chunk, batch = CHUNKS if chunk == ALL_CHUNKS else chunk, BATCHES if batch == ONE_BATCH else batch
+    return chunk, batch, DEGREES if tp == "1" else tp
+
+
+def _trade(
+    question: Question, cases: list[Case], values: tuple[list[int], list[int], list[int] | None],
+    left_out: list[str], out: Path | None, plot: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """The trade between the speed of a user and what a GPU yields, as a table, points and a picture."""
+    from chunkcalc.report import pareto  # noqa: PLC0415
+    from chunkcalc.report.sweep import keys_of  # noqa: PLC0415
+
+    found: list[pareto.Trade] = []
+    chunks, batches, contexts = values
+    size = len(cases) * len(chunks) * len(batches) * len(contexts or (0,))
+    done = 0
+    with _sink(out) as write, progress("points") as told:
+        for case in cases:
+            points = _swept(case, chunks, batches, contexts, write, lambda count: None)
+            done += len(points)
+            told(done, size)
+            found += pareto.trades(keys_of(case), points)
+    best = pareto.frontier(found)
+    if plot is not None:
+        from chunkcalc.plots import paper  # noqa: PLC0415
+        from chunkcalc.plots import pareto as picture  # noqa: PLC0415
+
+        title = f"{question.model}: {question.prompt:,} prompt + {question.output or 512:,} output tokens"
+        slowest = None if question.tpot is None else 1 / question.tpot
+        with whole_file(plot, "--plot", binary=True) as file:
+            file.write(paper.render(picture.draw(title, found, best, slowest), plot.suffix.lower()))
+    if as_json:
+        show_json(pareto.document(best, left_out))
+    else:
+        print(pareto.text(best, len(found), left_out))
+
+
+def _check_targets(out: Path | None, plot: Path | None, kind: Kind | None, *, force: bool) -> None:
+    if kind is not None and plot is None:
+        raise ChunkcalcError("there is no picture to draw", "--kind", "add --plot FILE.svg")
     if out is not None and out.suffix.lower() not in (".csv", ".jsonl"):
         raise ChunkcalcError(f"'{out.name:.60}' ends in neither .csv nor .jsonl", "--out", "name the file out.csv")
     for path, option in ((out, "--out"), (plot, "--plot")):

@@ -1,0 +1,100 @@
+"""The trade between tokens per second for a user and for a GPU: what no other point beats in both."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chunkcalc.grids.points import HOLDS, Point
+from chunkcalc.report.tables import WIDTH, table
+from chunkcalc.units import format_count, format_duration
+
+SHOWN = 16  # rows of the table
+BATCHES, CHUNKS, DEGREES = "1,2,4,8,16,32,64,128,256,512", "128,256,512,1024,2048,4096,8192,16384", "1,2,4,8"
+
+
+class Trade(NamedTuple):
+    """A point with what a user and a GPU get of it.
+
+    per_user : output tokens of a stream [token/s]
+    per_gpu : output tokens of all streams, by GPU [token/s]
+    """
+
+    per_user: float
+    per_gpu: float
+    keys: Mapping[str, Any]
+    point: Point
+
+
+def trades(keys: Mapping[str, Any], points: Iterable[Point]) -> list[Trade]:
+    """The points of a deployment that keep every limit and fit.
+
+    Parameters
+    ----------
+    keys : what tells the deployment
+    points : of its sweep
+    """
+    return [
+        Trade(1 / point.tpot_s, point.batch / point.tpot_s / keys["gpus"], keys, point)
+        for point in points
+        if point.state == HOLDS and point.tpot_s > 0
+    ]
+
+
+def frontier(found: Iterable[Trade]) -> list[Trade]:
+    """The trades that no other one beats in both, by falling speed of a user.
+
+    Parameters
+    ----------
+    found : of all deployments
+    """
+    out: list[Trade] = []
+    for trade in sorted(found, key=lambda each: (-each.per_user, -each.per_gpu)):
+        if not out or trade.per_gpu > out[-1].per_gpu:
+            out.append(trade)
+    return out
+
+
+def text(best: Sequence[Trade], looked_at: int, left_out: Sequence[str] = ()) -> str:
+    """The report of `chunkcalc sweep --pareto`.
+
+    Parameters
+    ----------
+    best : of `frontier`
+    looked_at : trades that kept the limits
+    left_out : deployments that do not count, and why
+    """
+    without = [row for line in left_out for row in textwrap.wrap(f"left out: {line}", WIDTH, subsequent_indent="  ")]
+    if not best:
+        return "\n".join(["no point keeps every limit: loosen one, or try other GPUs", *without])
+    step = max(1, -(-len(best) // SHOWN))
+    shown = sorted({*range(0, len(best), step), len(best) - 1})
+    head = ("tokens/s a user", "a GPU", "GPU", "tp", "batch", "budget", "TTFT", "TPOT")
+    rows = [
+        (
+            f"{trade.per_user:.3g}", f"{trade.per_gpu:,.0f}", trade.keys["gpu"],
+            str(trade.keys["tp"]), format_count(trade.point.batch), format_count(trade.point.budget),
+            format_duration(trade.point.ttft_s), format_duration(trade.point.tpot_s),
+        )
+        for trade in (best[index] for index in shown)
+    ]  # fmt: skip
+    told = f"{len(best)} of {looked_at:,} points that keep every limit are beaten by no other in both"
+    rest = f"; {len(shown)} of them" if len(shown) < len(best) else ""
+    return "\n".join([*textwrap.wrap(told + rest, WIDTH), "", table(head, rows), *([""] if without else []), *without])
+
+
+def document(best: Sequence[Trade], left_out: Sequence[str]) -> dict[str, Any]:
+    """chunkcalc.pareto/1.
+
+    Parameters
+    ----------
+    best : of `frontier`
+    left_out : deployments that do not count, and why
+    """
+    rows = [
+        {"tokens_per_s_per_user": trade.per_user, "tokens_per_s_per_gpu": trade.per_gpu, **trade.keys,
+         **trade.point._asdict()}
+        for trade in best
+    ]  # fmt: skip
+    return {"schema": "chunkcalc.pareto/1", "frontier": rows, "left_out": list(left_out)}
