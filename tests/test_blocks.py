@@ -122,3 +122,17 @@ def test_the_default_that_is_to_be_written_is_the_whole_budget():
     report = check_text(" ".join([*words[:-1], f"'{words[-1]}'"]) + "\n", gpu="l40s", **{"engine-version": "0.24.0"})
     fixes = [f.fix.value for f in report.findings if f.rule == "CC304"]
     assert fixes == ["2048"]
+
+
+def test_a_start_up_log_stands_beside_what_is_predicted(tmp_path, run_cli):
+    (tmp_path / "start.log").write_text(
+        "INFO 01-01 Initializing a V1 LLM engine (v0.19.0) with config: model='Qwen/Qwen3.6-35B-A3B'\n"
+        "INFO 01-01 [kv_cache_utils.py:1319] GPU KV cache size: 623,040 tokens\n"
+    )
+    words = ("engine", "--gpu", "gb10", "--log", "start.log", "--", "vllm", "serve", "Qwen/Qwen3.6-35B-A3B",
+             "--gpu-memory-utilization", "0.95", "--max-num-batched-tokens", "2048", "--max-model-len", "131072")  # fmt: skip
+    done = run_cli(*words, folder=tmp_path)
+    assert "vllm 0.19.0" in done.stdout and "KV cache of 623,040 tokens, predicted" in done.stdout
+    (tmp_path / "start.log").write_text("hello\n")
+    done = run_cli(*words, folder=tmp_path)
+    assert done.returncode == 2 and "no log of an engine's start" in done.stderr

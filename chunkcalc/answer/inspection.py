@@ -38,6 +38,7 @@ class Inspection:
     kv_tokens : tokens that the KV cache of the replica holds; None where it does not grow with context
     max_concurrency : requests of the longest context that run at once
     notes : what the user should know about the inputs
+    kv_printed : tokens that the engine's own log tells, where its version counts them otherwise
     """
 
     reading: Reading
@@ -47,6 +48,7 @@ class Inspection:
     kv_tokens: int | None
     max_concurrency: int | None
     notes: tuple[str, ...]
+    kv_printed: int | None = None
 
 
 def inspect(
@@ -130,6 +132,7 @@ def _with_memory(
         pool = min(pool, tokens * per_token)
         reading = _admitted(reading, tokens)
     holds = int(max(0.0, pool) / sequence_bytes(deployment, reading.max_model_len))
+    printed = None
     plan = _plan(command.engine, reading, deployment)
     if plan is not None and tokens is not None:
         whole = pool * deployment.parallelism.pp
@@ -147,7 +150,7 @@ def _with_memory(
     return Inspection(
         reading=reading, model=model, hardware=hardware, deployment=deployment,
         kv_tokens=None if tokens is None else tokens * ranks,
-        max_concurrency=min(holds, reading.max_num_seqs) * ranks, notes=tuple(notes),
+        max_concurrency=min(holds, reading.max_num_seqs) * ranks, notes=tuple(notes), kv_printed=printed,
     )  # fmt: skip
 
 

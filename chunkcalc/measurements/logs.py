@@ -112,6 +112,16 @@ def _row(seen: Seen, s: float, p: float, path: str, facts: Mapping[str, Any]) ->
     )  # fmt: skip
 
 
+def started(content: str) -> dict[str, Any]:
+    """What the start of a log says: arguments that are no default, the version, the tokens of the KV cache.
+
+    Parameters
+    ----------
+    content : of the log
+    """
+    return _launch([line[:LONGEST_LINE] for line in content.split("\n")])
+
+
 def _launch(lines: Sequence[str]) -> dict[str, Any]:
     """What the start of a log says: arguments that are no default, the version, the tokens of the KV cache."""
     out: dict[str, Any] = {}

@@ -213,8 +213,14 @@ def calibrated(record: Hardware) -> bool:
     return not {"gemm.bf16", "prefill_attention.bf16", "decode_attention.bf16"} & record.generic
 
 
-def engine(found: Inspection) -> dict[str, Any]:
-    """A command line in the schema chunkcalc.engine/1."""
+def engine(found: Inspection, log: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A command line in the schema chunkcalc.engine/1.
+
+    Parameters
+    ----------
+    found : the command line on a GPU
+    log : what its start-up log says; None without one
+    """
     reading = found.reading
     return {
         "schema": ENGINE,
@@ -232,7 +238,9 @@ def engine(found: Inspection) -> dict[str, Any]:
         "max_model_len": reading.max_model_len,
         "composition": reading.composition,
         "kv_tokens": found.kv_tokens,
+        "kv_tokens_logged": found.kv_tokens if found.kv_printed is None else found.kv_printed,
         "max_concurrency": found.max_concurrency,
+        "log": log,
         "refusals": list(reading.refusals),
         "differences": list(reading.differences),
         "unknown_flags": list(reading.unknown_flags),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from chunkcalc.catalog.precision import precision_for
 from chunkcalc.records import Hardware, Model, Moe
@@ -140,8 +140,14 @@ def gpu(record: Hardware) -> str:
     return _pairs(rows, 26)
 
 
-def engine(found: Inspection) -> str:
-    """What a command line means: the step, what memory admits, every value, what differs."""
+def engine(found: Inspection, log: Mapping[str, Any] | None = None) -> str:
+    """What a command line means: the step, what memory admits, every value, what differs.
+
+    Parameters
+    ----------
+    found : the command line on a GPU
+    log : what its start-up log says; None without one
+    """
     reading = found.reading
     parallelism = reading.parallelism
     head = (
@@ -160,6 +166,7 @@ def engine(found: Inspection) -> str:
         holds = f"{found.kv_tokens:,} tokens: " if found.kv_tokens is not None else ""
         most = f"{found.max_concurrency:,} of the full {reading.max_model_len:,} at once"
         rows.append(("KV cache", f"{holds}{most}{', over all ranks' if rank else ''}"))
+    rows += _logged(found, log) if log is not None else []
     out = [head, "", _pairs(rows, 10), ""]
     shown = {name: value for name, value in reading.values.items() if value.value is not None}
     width = max(len(name) for name in shown) + 2
@@ -168,6 +175,19 @@ def engine(found: Inspection) -> str:
         if lines:
             out += ["", _pairs([(title if not index else "", line) for index, line in enumerate(lines)], 10)]
     return "\n".join(_printable(line) for line in "\n".join(out).splitlines())
+
+
+def _logged(found: Inspection, log: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The KV cache as the engine itself counted it, against what is predicted."""
+    held, predicted = log.get("kv_tokens"), found.kv_tokens if found.kv_printed is None else found.kv_printed
+    out = []
+    if held:
+        off = "" if not predicted else f", predicted {predicted:,} ({predicted / held - 1:+.0%})"
+        out.append(("its log", f"KV cache of {held:,} tokens{off}"))
+    version = log.get("engine_version")
+    if version and version != found.reading.table.version:
+        out.append(("", f"written by version {version}, read here as {found.reading.table.version}"))
+    return out or [("its log", "says nothing of the KV cache")]
 
 
 def _printable(line: str) -> str:
