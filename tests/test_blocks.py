@@ -130,7 +130,8 @@ def test_a_start_up_log_stands_beside_what_is_predicted(tmp_path, run_cli):
         "INFO 01-01 [kv_cache_utils.py:1319] GPU KV cache size: 623,040 tokens\n"
     )
     words = ("engine", "--gpu", "gb10", "--log", "start.log", "--", "vllm", "serve", "Qwen/Qwen3.6-35B-A3B",
-             "--gpu-memory-utilization", "0.95", "--max-num-batched-tokens", "2048", "--max-model-len", "131072")  # fmt: skip
+             "--gpu-memory-utilization", "0.95", "--max-num-batched-tokens", "2048", "--max-model-len",
+             "131072")  # fmt: skip
     done = run_cli(*words, folder=tmp_path)
     assert "vllm 0.19.0" in done.stdout and "KV cache of 623,040 tokens, predicted" in done.stdout
     (tmp_path / "start.log").write_text("hello\n")
