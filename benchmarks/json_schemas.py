@@ -62,6 +62,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("replay", *POISSON, *LLAMA, "--ttft", "200ms", "--tpot", "12ms", "--itl", "1s"),
     ("replay", *POISSON, *LLAMA), ("replay", *POISSON, *LLAMA, "--budget", "1024"),
     ("replay", "--arrivals", "closed", "--concurrency", "8", "--requests", "60", *LLAMA),
+    ("step-model", *LLAMA[:4]), ("step-model", *EXPERTS[:4], "--tp", "2"),
     ("models", "list"), ("gpus", "list"), ("models", "show", "gpt-oss-120b"), ("gpus", "show", "h100-sxm"),
     ("engine", "--gpu", "h100", "--", "vllm", "serve", QWEN, "--max-num-seqs", "64"),
     ("engine", "--gpu", "h100", "--", "vllm", "serve", QWEN, "--max-num-seqs", "99", "--max-num-batched-tokens", "64"),

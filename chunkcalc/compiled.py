@@ -208,6 +208,31 @@ def compiled(formula: Callable[..., Any], count: int, over: int | None = None) -
     return run
 
 
+def flat(formula: Callable[..., Any], names: Sequence[str]) -> tuple[list[tuple[str, str]], str]:
+    """A formula as the lines that compute it, for those who write it down elsewhere.
+
+    Parameters
+    ----------
+    formula : of values written with `ops`; gives one value
+    names : of its arguments
+
+    Returns
+    -------
+    (name, expression) in the order in which they are computed, and the name of the result
+
+    Examples
+    --------
+    >>> flat(lambda x, y: x * x + 2.5 * y, ("x", "y"))
+    ([('_2', '(x*x)+(2.5*y)')], '_2')
+    """
+    tape: dict[str, Traced] = {}
+    result = formula(*(Traced(tape, name) for name in names))
+    if not isinstance(result, Traced):
+        return [], _part(result)
+    result.uses += 2  # it keeps its name
+    return [(value.name, value.line()) for value in tape.values() if not value.nested], result.name
+
+
 class Remembered:
     """A formula of three arguments that remembers its values, and is compiled once it has given many.
 
@@ -222,6 +247,11 @@ class Remembered:
         self._formula, self._compute, self._asked = formula, self._counted, 0
         self._runs: Callable[..., list[Any]] | None = None
         self._values: dict[Any, Any] = {}
+
+    @property
+    def formula(self) -> Callable[[Any, Any, Any], Any]:
+        """The formula itself, which remembers nothing."""
+        return self._formula
 
     def __call__(self, x: Any, y: Any, z: Any) -> Any:
         """The value for some arguments: numbers, arrays or symbols."""

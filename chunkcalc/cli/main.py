@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Answer"), "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"),
     "explain": ("explain", "Understand"), "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"),
     "score": ("score", "Trust"), "observe": ("observe", "Trust"), "probe": ("probe", "Trust"),
-    "init": ("init", "Advanced"), "rules": ("check", "Advanced"),
+    "init": ("init", "Advanced"), "rules": ("check", "Advanced"), "step-model": ("step_model", "Advanced"),
 }  # fmt: skip
 GROUPS = {"models": "Data", "gpus": "Data"}
 
@@ -65,7 +65,8 @@ def program(name: str = "") -> typer.Typer:
         if command in asked:
             found = import_module(f"chunkcalc.cli.{module}")
             settings = getattr(found, "CONTEXT", None)
-            app.command(command, rich_help_panel=panel, context_settings=settings)(getattr(found, command))
+            function = getattr(found, command.replace("-", "_"))
+            app.command(command, rich_help_panel=panel, context_settings=settings)(function)
     for group, panel in GROUPS.items():
         if group in asked:
             app.add_typer(import_module(f"chunkcalc.cli.{group}").app, name=group, rich_help_panel=panel)

@@ -46,6 +46,15 @@ class StepTimes:
         """
         return self._join(self._rest(c, b, s), self._prefill(c, p, prompts))
 
+    def formula(self, c: Any, p: Any, b: Any, s: Any) -> Any:
+        """Time of a step with one prompt, as a formula of anything that `ops` knows; nothing is remembered.
+
+        Parameters
+        ----------
+        c, p, b, s : as of a step
+        """
+        return self._join(self._rest.formula(c, b, s), self._prefill.formula(c, p, 1))
+
     def parts(self, c: Any, p: Any, b: Any, s: Any, prompts: Any = 1) -> tuple[Any, Any]:
         """Everything but attention to the prompt, and that, before they are joined.
 
