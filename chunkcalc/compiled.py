@@ -8,6 +8,7 @@ dozen times faster than building and timing the kernels anew.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -230,7 +231,13 @@ def flat(formula: Callable[..., Any], names: Sequence[str]) -> tuple[list[tuple[
     if not isinstance(result, Traced):
         return [], _part(result)
     result.uses += 2  # it keeps its name
-    return [(value.name, value.line()) for value in tape.values() if not value.nested], result.name
+    needed, out = {result.name}, list[tuple[str, str]]()
+    for value in reversed([value for value in tape.values() if not value.nested]):
+        if value.name in needed:  # a formula may ask for values that it then drops
+            text = value.line()
+            needed.update(re.findall(r"_\d+", text))
+            out.append((value.name, text))
+    return out[::-1], result.name
 
 
 class Remembered:
