@@ -62,6 +62,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("replay", *POISSON, *LLAMA, "--ttft", "200ms", "--tpot", "12ms", "--itl", "1s"),
     ("replay", *POISSON, *LLAMA), ("replay", *POISSON, *LLAMA, "--budget", "1024"),
     ("replay", "--arrivals", "closed", "--concurrency", "8", "--requests", "60", *LLAMA),
+    ("policy", *LLAMA[:4], *LIMITS, "--rate", "1:4", "--prompt", "500:4k"),
+    ("policy", *LLAMA[:4], *LIMITS, "--rate", "90", "--prompt", "500,4k"),
     ("step-model", *LLAMA[:4]), ("step-model", *EXPERTS[:4], "--tp", "2"),
     ("models", "list"), ("gpus", "list"), ("models", "show", "gpt-oss-120b"), ("gpus", "show", "h100-sxm"),
     ("engine", "--gpu", "h100", "--", "vllm", "serve", QWEN, "--max-num-seqs", "64"),

@@ -24,10 +24,11 @@ SETTINGS: dict[str, Any] = {
 # commands is a module with an `app` of its own.
 COMMANDS: dict[str, tuple[str, str]] = {
     "solve": ("solve", "Answer"), "check": ("check", "Answer"), "fleet": ("fleet", "Answer"),
-    "compare": ("compare", "Answer"), "replay": ("replay", "Answer"), "calibrate": ("calibrate", "Trust"),
+    "compare": ("compare", "Answer"), "policy": ("policy", "Answer"), "replay": ("replay", "Answer"),
     "explain": ("explain", "Understand"), "sweep": ("sweep", "Understand"), "engine": ("engine", "Understand"),
-    "score": ("score", "Trust"), "observe": ("observe", "Trust"), "probe": ("probe", "Trust"),
-    "init": ("init", "Advanced"), "rules": ("check", "Advanced"), "step-model": ("step_model", "Advanced"),
+    "calibrate": ("calibrate", "Trust"), "score": ("score", "Trust"), "observe": ("observe", "Trust"),
+    "probe": ("probe", "Trust"), "init": ("init", "Advanced"), "rules": ("check", "Advanced"),
+    "step-model": ("step_model", "Advanced"),
 }  # fmt: skip
 GROUPS = {"models": "Data", "gpus": "Data"}
 
