@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 RECORDED = Path(__file__).with_name("speed.json")
 SLOWER = 1.5  # times a recorded ratio
-SHORT = 3.0  # a command that takes less is asked several times [s]
-TIMES = 7
+SHORT = 2.0  # a command that takes less is asked several times [s]
+TIMES = 5
 FILES = 1000
 DATA_CENTRE = (
     "a100-sxm4-40gb,a100-sxm4-80gb,b200,b300,gb200,gb300,h100-nvl,h100-pcie,h100-sxm,h200-nvl,h200-sxm,h20,l40s,mi300x,"

@@ -148,7 +148,7 @@ def asked_by(rng):
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_is_written_passes_the_gate(seed):
     rng = random.Random(seed)
     found = fleet(asked_by(rng))

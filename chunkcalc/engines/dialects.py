@@ -123,4 +123,5 @@ def named(name: str) -> tuple[str, ...]:
 
 # Words that one engine alone has, or that all share, for those who ask for them by name.
 MIXING, INTERVAL = dialect("sglang").mixing, dialect("sglang").interval
+TRANSFER = "--kv-transfer-config"  # of vLLM: what passes the KV cache of a unit on
 ROLE, NODES, SERVED_NAME = "--disaggregation-mode", "--nnodes", "--served-model-name"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from chunkcalc.answer.question import USUAL_PERCENTILE, Question
 from chunkcalc.answer.resolve import DEFAULT_OUTPUT
 from chunkcalc.catalog.lookup import load_hardware
+from chunkcalc.engines.dialects import dialect
 from chunkcalc.sizing.fleet import Fleet
 from chunkcalc.sizing.launch import BOTH, DECODE, Launch, launches
 from chunkcalc.units import format_duration
@@ -186,7 +187,7 @@ def _helm(found: Fleet, units: Sequence[Launch]) -> str:
             f"  - name: {_name(found, launch)}", f"    repository: {image}", f"    tag: {_quoted(tag)}",
             f"    modelURL: {_model(launch)}", f"    replicaCount: {launch.units}", f"    requestGPU: {launch.gpus}",
             "    annotations:", *(f"      chunkcalc/{key}: {_quoted(value)}" for key, value in told.items()),
-            "    vllmConfig:", f"      tensorParallelSize: {_value(launch, '--tensor-parallel-size', '1')}",
+            "    vllmConfig:", f"      tensorParallelSize: {_value(launch, dialect(launch.engine).tensor, '1')}",
             f"      extraArgs: {json.dumps(_rest(launch))}",
         ]  # fmt: skip
     return "\n".join(rows) + "\n"
@@ -204,7 +205,7 @@ def _value(launch: Launch, flag: str, other: str) -> str:
 def _rest(launch: Launch) -> list[str]:
     """The flags that the chart has no field for."""
     words = list(launch.words[launch.words.index(_model(launch)) + 1 :])
-    if "--tensor-parallel-size" in words:
-        at = words.index("--tensor-parallel-size")
-        del words[at : at + 2]
+    tensor = dialect(launch.engine).tensor
+    if tensor in words:
+        del words[words.index(tensor) : words.index(tensor) + 2]
     return words

@@ -10,7 +10,7 @@ from chunkcalc.answer.composition import other_ways
 from chunkcalc.answer.records import Answer
 from chunkcalc.answer.solve import as_composed
 from chunkcalc.catalog.lookup import load_model
-from chunkcalc.engines.dialects import ROLE, dialect
+from chunkcalc.engines.dialects import ROLE, TRANSFER, dialect
 from chunkcalc.engines.flags import flags, yaml_options
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.frozen import dataclass
@@ -122,7 +122,7 @@ def _connector(engine: str, role: str) -> list[str]:
     """What makes a unit pass its KV cache on, or take it."""
     if engine == "vllm":
         part = "kv_producer" if role == PREFILL else "kv_consumer"
-        return ["--kv-transfer-config", f'{{"kv_connector": "NixlConnector", "kv_role": "{part}"}}']
+        return [TRANSFER, f'{{"kv_connector": "NixlConnector", "kv_role": "{part}"}}']
     if engine == "sglang":
         return [ROLE, role]
     raise ChunkcalcError(f"how pools of {engine} pass their cache on is not described", "--emit",
