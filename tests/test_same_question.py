@@ -111,3 +111,19 @@ def test_a_limit_of_requests_is_of_all_stages_together(tmp_path):
     (each,) = check(path, gpu="h100-sxm", **LIMITS, rate=8.0).deployments
     assert each.answer.load.steady
     assert (each.answer.verdict, each.answer.limits) == (asked.verdict, asked.limits)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"gpu": "a100-sxm4-80gb", "model": "qwen3-8b", "ttft": 4.0, "tpot": 0.08}, {"engine": "trtllm"}]
+)
+@pytest.mark.parametrize("rate", [0.3, 1.0, 2.0])
+def test_the_window_under_a_rate_is_what_each_of_its_budgets_says(rate, more):
+    asked = {**PLAIN, **more, "rate": rate, "percentile": 0.9}
+    ends = solve(**asked).window
+    inside = [ends.chunk_min, (ends.chunk_min + ends.chunk_max) // 2, ends.chunk_max]
+    outside = [ends.chunk_min - 10] if ends.chunk_min > 20 else []
+    outside += [ends.chunk_max + 40] if ends.binding_max != "largest chunk of use" else []
+    for chunk in (*inside, *outside):
+        one = solve(**asked, chunk=chunk)
+        assert one.window == ends
+        assert one.holds == (chunk in inside)

@@ -97,7 +97,9 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
 
 
 def _window(view: Outlook, verdict: Verdict, load: Load | None) -> Window:
-    """The chunks that keep every limit; under traffic those around the setting that carries it."""
+    """The chunks that keep every limit; with users those around the setting that carries them."""
+    if verdict.window is not None:
+        return verdict.window
     if load is not None and verdict.best is None and verdict.name not in (FEASIBLE, MARGINAL):
         return NO_WINDOW
     around = verdict.best or view

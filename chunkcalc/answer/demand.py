@@ -29,6 +29,7 @@ from chunkcalc.answer.verdict import (
     may_hold,
     status,
 )
+from chunkcalc.answer.window import Window, binding, every_limit
 from chunkcalc.engines.capacity import decode_tokens
 from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo
@@ -194,6 +195,40 @@ class Demand:
         most = max(1, longest // self.step)
         return sorted({self.step * min(most, max(1, round(RATIO**n))) for n in range(count)})
 
+    def window(self, inside: Settled) -> Window | None:
+        """The chunks that carry the rate, each budget under the traffic that it makes; None with users.
+
+        Parameters
+        ----------
+        inside : a setting that does
+        """
+        if self.users is not None or not self.thorough:
+            return None
+        tried = sorted({*self._budgets(), inside.budget})
+        held = [self.keeps(budget) for budget in tried]
+        first, last = held.index(True), len(held) - 1 - held[::-1].index(True)
+        low = self._edge(tried[first], tried[first - 1] if first else 0)
+        high = self._edge(tried[last], tried[last + 1]) if last + 1 < len(tried) else tried[last]
+        ends = [self.at(low), self.at(high)]
+        chunks = [1 if end is None else end.chunk for end in ends]
+        return Window(
+            chunk_min=chunks[0], chunk_max=chunks[1], gaps=not all(held[first : last + 1]),
+            binding_min=self._binds(low - 1) if low > 1 else "smallest chunk",
+            binding_max=self._binds(high + 1) if last + 1 < len(tried) else "largest chunk of use",
+        )  # fmt: skip
+
+    def _edge(self, inside: int, outside: int) -> int:
+        """The last budget that carries the rate on the way from one that does to one that does not."""
+        while abs(inside - outside) > 1:
+            middle = (inside + outside) // 2
+            inside, outside = (middle, outside) if self.keeps(middle) else (inside, middle)
+        return inside
+
+    def _binds(self, budget: int) -> str:
+        """What a budget that does not carry the rate breaks."""
+        found = self.at(budget)
+        return "utilisation" if found is None else binding(every_limit(found.view), found.chunk)
+
     def given(self) -> int | None:
         """The budget to judge; None to look for one. A given chunk leaves room for the decodes beside it."""
         question = self.case.question
@@ -224,7 +259,7 @@ class Demand:
             return self._fullest_of_users()
         for budget in [given] if given else self._budgets():
             # One look tells whether a budget can beat the best so far.
-            if self._keeps(budget, max(carried * (1 + CLOSE), self._least)) and self.alone(budget).keeps:
+            if self.keeps(budget, max(carried * (1 + CLOSE), self._least)) and self.alone(budget).keeps:
                 best, carried = budget, self.highest(budget, carried)
         return (self.at(best, carried) if carried else None) or self._nearest(given)
 
@@ -248,7 +283,14 @@ class Demand:
 
         return search.highest(keeps, 1.0, 2.0, CLOSE, whole=True, most=self.asked) if keeps(1.0) else 0.0
 
-    def _keeps(self, budget: int, load: float) -> bool:
+    def keeps(self, budget: int, load: float | None = None) -> bool:
+        """Whether a budget keeps every limit under a load, or the question's.
+
+        Parameters
+        ----------
+        budget : of a rank [token]
+        load : requests per second, or users
+        """
         found = self.at(budget, load)
         return found is not None and found.keeps
 
@@ -338,16 +380,16 @@ class Demand:
         return self._highest(budget, least)
 
     def _find(self, budget: int, least: float) -> float:
-        if not least and not self._keeps(budget, self._least):
+        if not least and not self.keeps(budget, self._least):
             return 0.0
         low = least or self._least
         if self.users is None:
-            return search.highest(lambda load: self._keeps(budget, load), low, 2 * low, CLOSE)
+            return search.highest(lambda load: self.keeps(budget, load), low, 2 * low, CLOSE)
         # The first to try is what the quick look sees.
         first = max(2.0, self._seen(budget))
-        while first > 2 and not self._keeps(budget, first):
+        while first > 2 and not self.keeps(budget, first):
             first //= LESS
-        return search.highest(lambda load: self._keeps(budget, load), low, first, CLOSE, whole=True)
+        return search.highest(lambda load: self.keeps(budget, load), low, first, CLOSE, whole=True)
 
     def limit(self, budget: int) -> float | None:
         """The rate at which a budget loses its steady state; None with users [request/s].
@@ -371,23 +413,28 @@ def settle(case: Case, timer: StepTimer, places: int | None = None) -> tuple[Out
     given = demand.given()
     settled = demand.best() if given is None else demand.at(given)
     if settled is not None and settled.keeps:
-        return demand.answer(settled, judge(settled.view, settled.chunk))
+        return demand.answer(settled, replace(judge(settled.view, settled.chunk), window=demand.window(settled)))
     near = settled is not None and may_hold(settled.view, settled.chunk)
     best = settled if given is None else demand.best()
-    hint = ""
+    hint, owner = "", demand
     if best is not None and best.keeps:
         hint = f"budget {format_count(best.budget)} keeps every limit under this load"
     elif given is not None:
         for words, other in _recomposed(case, places):
             found = other.best()
             if found is not None and found.keeps:
-                best, hint = found, f"{words} at budget {format_count(found.budget)} keeps every limit under this load"
+                best, owner, hint = (
+                    found,
+                    other,
+                    f"{words} at budget {format_count(found.budget)} keeps every limit under this load",
+                )
                 break
     if given is not None and best is not None and hint:
         shown = settled or demand.fullest(given)
         endless = "" if settled else "under this load its queue grows without end"
         failing = tuple(filter(None, (endless, *broken(shown.view, shown.chunk), hint)))
-        verdict = Verdict(name=RETUNE, chunk=shown.chunk, may_hold=near, reasons=failing, best=best.view)
+        verdict = Verdict(name=RETUNE, chunk=shown.chunk, may_hold=near, reasons=failing, best=best.view,
+                          window=owner.window(best))  # fmt: skip
         return demand.answer(shown, verdict, steady=settled is not None)
     most = own = demand.fullest()
     carried = 0.0

@@ -25,6 +25,7 @@ from chunkcalc.answer.records import (
     RETUNE,
     SCALE_UP,
 )
+from chunkcalc.answer.window import Window
 from chunkcalc.engines.capacity import largest_step, needed_bytes, pool_bytes
 from chunkcalc.frozen import dataclass
 from chunkcalc.time.search import first
@@ -44,6 +45,7 @@ class Verdict:
     may_hold : what is missed is missed by less than its band
     best : under traffic, the deployment at the setting that keeps the limits where the given one does not
     most : the largest batch within the limits, where it was looked for; 0 where a lone request fails [token]
+    window : under a rate, where every budget has its own traffic; None elsewhere
     """
 
     name: str
@@ -54,6 +56,7 @@ class Verdict:
     pools: Disaggregation | None = None
     most: int | None = None
     best: Outlook | None = None
+    window: Window | None = None
 
 
 def status(view: Outlook, c: int) -> str:

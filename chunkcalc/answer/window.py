@@ -37,13 +37,20 @@ def window(view: Outlook, limits: Sequence[Limit]) -> Window:
     return Window(
         chunk_min=low,
         chunk_max=high,
-        binding_min=_binding(limits, low - 1) if low > 1 else "smallest chunk",
-        binding_max=_binding(limits, high + 1) if high < view.longest_chunk else "largest chunk of use",
+        binding_min=binding(limits, low - 1) if low > 1 else "smallest chunk",
+        binding_max=binding(limits, high + 1) if high < view.longest_chunk else "largest chunk of use",
         gaps=has_gap(limits, low, high),
     )
 
 
-def _binding(limits: Sequence[Limit], c: int) -> str:
+def binding(limits: Sequence[Limit], c: int) -> str:
+    """The first limit that a chunk breaks.
+
+    Parameters
+    ----------
+    limits : what must hold
+    c : chunk [token]
+    """
     return next(limit.name for limit in limits if not limit.holds(c))
 
 
