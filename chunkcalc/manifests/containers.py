@@ -13,12 +13,13 @@ from chunkcalc.engines.dialects import dialect, named
 from chunkcalc.engines.words import Word, placed
 from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.boxes import Box, Placed
+from chunkcalc.manifests.branches import Content
 from chunkcalc.manifests.configs import moved, options
 from chunkcalc.manifests.doubts import ENGINES, START, doubt
 from chunkcalc.manifests.expand import plain, templates, unknowns
 from chunkcalc.manifests.launches import engine_of_flags, of_words, script_file, scripts_of
 from chunkcalc.manifests.nodes import Node
-from chunkcalc.manifests.shell import Script, run_dry
+from chunkcalc.manifests.shell import SCRIPTS, Script, run_dry
 from chunkcalc.records import ENGINE_NAMES
 
 # Programs that are given a command as one text.
@@ -26,6 +27,7 @@ CARRIERS = frozenset(
     ("tmux", "screen", "ssh", "su", "runuser", "wsl", "script", "watch", "parallel", "pdsh", "osascript")
 )
 DEEPEST = 4  # shells inside shells
+_TOLD = (".txt", ".md", ".log", ".rst")  # files that speak of a command
 # Images that stand around an engine.
 _OTHERS = re.compile(r"router|exporter|gateway|proxy|operator|controller|bench|sim\b|sidecar|webui|metrics|test")
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
@@ -88,6 +90,7 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
         first = content.place(0)
         found = options(content.text, 1, first.pointer, first.file)
         written[path] = found and moved(found, [place.line for place in content.places])
+        yield from _kept(path, content, box, variables, depth)
     for index, line in enumerate(script.lines):
         if line.words[0] == "eval" and depth < DEEPEST:
             joined = line.words[0].at(" ".join(line.words[1:]))
@@ -107,6 +110,19 @@ def _started(words: Sequence[Word], box: Box, variables: Mapping[str, str], dept
             yield Launch(None, line=line.words[0].line, problem=why)
     if script.problem and script.cut:
         yield Launch(None, line=script.cut, problem=script.problem)
+
+
+def _kept(path: str, content: Content, box: Box, variables: Mapping[str, str], depth: int) -> Iterator[Launch]:
+    """The engines of a file that a script writes: a script is read, of others they are told."""
+    start = START.search(content.text)
+    if start is None or path.endswith(_TOLD):
+        return
+    first = content.place(0)
+    if depth < DEEPEST and (content.text.startswith("#!") or path.endswith(SCRIPTS)):
+        yield from _started([first.at("bash"), first.at("-c"), first.at(content.text)], box, variables, depth + 1)
+    else:
+        line = content.place(content.text.count("\n", 0, start.start())).line
+        yield Launch(None, line=line, problem=f"{plain(path)} holds an engine's command line: check it by itself")
 
 
 def _is_script(words: Sequence[Word]) -> bool:

@@ -46,13 +46,17 @@ def of_yaml(source: Source) -> list[Process]:
     configs = Configs(roots, source)
     natives = native(roots)
     out: list[Process] = []
+    read: dict[int, list[str]] = {}  # pointers by document, of workers too
     for index, root in enumerate(roots):
         if len(out) > MOST_PROCESSES:
             return out
         if root.string("kind") == "Template":
             put_parameters(root)
         found = list(_document(source.path, index, root, configs))
-        kept = without_workers([process.pointer for process in found])
+        pointers = [process.pointer for process in found]
+        kept = without_workers(pointers)
+        if pointers:
+            read[index] = pointers
         for process, keep in zip(found, kept, strict=True):
             if keep:
                 twice = (Word(key, line, at) for key, line, at in root.twice if at.startswith(process.pointer))
@@ -62,23 +66,24 @@ def of_yaml(source: Source) -> list[Process]:
         out.append(broken if mentions is not None else replace(broken, kind=UNREADABLE))
     if not out:
         out += _left_over(source, roots)
-    out += _loose(source, roots, configs, {process.document for process in out}, natives)
-    return sorted(out, key=lambda process: process.document)
+        read |= {process.document: [process.pointer] for process in out}
+    out += _loose(source, roots, configs, read, natives)
+    return sorted(out, key=lambda process: (process.document, process.line))
 
 
 def _loose(
-    source: Source, roots: list[Node], configs: Configs, read: set[int], natives: dict[str, str]
+    source: Source, roots: list[Node], configs: Configs, read: dict[int, list[str]], natives: dict[str, str]
 ) -> Iterator[Process]:
-    """Engines in documents in which no known kind of thing was found; ConfigMaps that others use count there."""
+    """Engines where no known kind of thing was found; ConfigMaps that others use count there."""
     for index, root in enumerate(roots):
-        if index in read:
-            continue
         name = root.string("metadata", "name")
         held = root.string("kind") in ("ConfigMap", "Secret") or root.string("kind").endswith("ServingRuntime")
         if held and any(name == node.text for i in read for node in roots[i].walk()):
             continue
-        for process in loose(source.path, index, root, configs):
-            yield finished(process, natives)
+        taken = read.get(index, [])
+        for process in loose(source.path, index, root, configs, taken):
+            if without_workers([*taken, process.pointer])[-1]:
+                yield finished(process, natives)
 
 
 def _left_over(source: Source, roots: list[Node]) -> list[Process]:

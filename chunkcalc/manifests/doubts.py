@@ -23,6 +23,8 @@ START = re.compile(
 )
 _NAMES = "|".join(re.escape(name) for name in IMAGES)
 IMAGE = re.compile(rf"[\w.-]+/({_NAMES})[:@]\w")
+# How a Python program builds an engine.
+BUILDS = re.compile(r"engine_kwargs|LLMConfig\(|EngineArgs\(|\bLLM\(|\bEngine\(|\bVLLM\(")
 ASKS = frozenset(("--help", "-h", "--version"))  # a program that only tells
 # Programs that speak of an engine without starting one.
 TALKS = frozenset(
@@ -33,7 +35,7 @@ TALKS = frozenset(
      "warn", "error", "fail", "usage", "which", "type", "trap", "wait", "true", "false", ":", "set", "unset", "shift",
      "find", "jq", "yq", "sort", "head", "tail", "wc", "tr", "cut", "diff", "tar", "unzip", "aws", "gcloud", "az",
      "gsutil", "pytest", "lm_eval", "lm-eval", "aiperf", "genai-perf", "guidellm", "journalctl", "systemctl",
-     "dirname", "basename", "mypy", "ruff", "uvx", "flake8", "pylint", "pre-commit", "shellcheck", "vale", "realpath",
+     "dirname", "basename", "mypy", "ruff", "flake8", "pylint", "pre-commit", "shellcheck", "vale", "realpath",
      "mapfile", "readarray", "nvidia-smi", "pushd", "popd", "alias", "eval", "python-config")
 )  # fmt: skip
 _MANAGES = frozenset(
@@ -65,15 +67,27 @@ def _doubt(program: str, own: Sequence[str]) -> str:
     text = " ".join(own)
     if START.search(text) or BUDGET.search(text):
         return f"what {program} does with an engine's command line is not known"
+    if program.startswith("python") and ENGINES.search(text) and BUILDS.search(text):
+        return f"what {program} builds is known only when it runs"
+    if why := _of_container(program, own):
+        return why
+    file = next((word for word in own[:3] if word.endswith((".sh", ".bash"))), "")
+    if file and ENGINES.search(file) and _SERVES.search(PurePosixPath(file).name):
+        return f"it runs {plain(file)}, whose text is not in this input"
+    return ""
+
+
+def _of_container(program: str, own: Sequence[str]) -> str:
+    """Why a program that is given an engine's image may start it."""
+    if any("\n" in word and IMAGE.search(word) for word in own):
+        return f"what {program} does with an engine's image is not known"
+    own = [word.removeprefix("--image=") for word in own]
     own_images = [word for word in own if ENGINES.search(word) and re.match(r"[\w.-]+(/[\w.-]+)*[:@][\w.-]+$", word)]
     lost = [name for word in own for name in unknowns(word) if ENGINES.search(name)]
     if program in _CONTAINERS and "run" in own[1:3] and own_images and any(word.startswith("--m") for word in own):
         return f"what the image {own_images[0]} starts is not known"
     if program in _CONTAINERS and "run" in own[1:3] and lost:
         return f"the image is {lost[0]}: not known from this file"
-    file = next((word for word in own[:3] if word.endswith((".sh", ".bash"))), "")
-    if file and ENGINES.search(file) and _SERVES.search(PurePosixPath(file).name):
-        return f"it runs {plain(file)}, whose text is not in this input"
     return ""
 
 

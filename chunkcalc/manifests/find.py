@@ -14,12 +14,13 @@ from chunkcalc.manifests.containers import launches
 from chunkcalc.manifests.devices import split_count
 from chunkcalc.manifests.dockerfiles import image_box, is_dockerfile
 from chunkcalc.manifests.documents import MOST_PROCESSES, of_yaml
-from chunkcalc.manifests.doubts import START, mentioned
+from chunkcalc.manifests.doubts import BUILDS, START, mentioned
 from chunkcalc.manifests.expand import supplied
 from chunkcalc.manifests.loose import loose
 from chunkcalc.manifests.makefiles import is_makefile, recipes
 from chunkcalc.manifests.process import BROKEN, SKIPPED, UNREADABLE, Process
 from chunkcalc.manifests.scripts import of_script
+from chunkcalc.manifests.shell import SCRIPTS
 from chunkcalc.manifests.sources import Source
 
 RUNS = "what it builds is known only when it runs; check what it renders"
@@ -29,16 +30,14 @@ _HELD = re.compile(
     rf"^(?![ \t]*#)[^\n]*?(\w+(?==)|(?<=>)[ ]*[\w./${{}}-]+)[^\n]*\n?(?:{_LINE}\n){{0,40}}?{_LINE}(?:{START.pattern})",
     re.MULTILINE,
 )
-_SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
-_BUILDS = re.compile(r"engine_kwargs|LLMConfig\(|EngineArgs\(|\bLLM\(|\bEngine\(|\bVLLM\(")
-_IMPORTS = re.compile(r"^\s*(from|import) +(vllm|sglang|tensorrt_llm|ray|langchain\w*)\b", re.MULTILINE)
+_IMPORTS = re.compile(r"^\s*(from|import) +(vllm|sglang|tensorrt_llm|ray|langchain\w*[^\n]*\bVLLM)\b", re.MULTILINE)
 
 
 def find(source: Source) -> list[Process]:
     """The engine processes of a file; what cannot be read becomes a process without a command."""
     if source.text is None:
         return [_row(source, 1, source.problem, UNREADABLE if source.asked else SKIPPED)]
-    if source.given and not PurePosixPath(source.path).name.endswith(_SCRIPTS):
+    if source.given and not PurePosixPath(source.path).name.endswith(SCRIPTS):
         source = source._replace(text=supplied(source.text, source.given))
     found = [replace(process, beside=source.beside) for process in _reader(source)(source, source.text or "")]
     if len(found) <= MOST_PROCESSES:
@@ -58,7 +57,7 @@ def _reader(source: Source) -> Callable[[Source, str], list[Process]]:
     kinds: tuple[tuple[object, Callable[[Source, str], list[Process]]], ...] = (
         (name.endswith(".py") or re.match(r"#!.*\bpython", text), _program),
         (name.endswith((".jsonnet", ".libsonnet")), _jsonnet),
-        (name.endswith(_SCRIPTS) or text.startswith("#!"), _script),
+        (name.endswith(SCRIPTS) or text.startswith("#!"), _script),
         (is_makefile(source.path), _makefile),
         (is_dockerfile(source.path), _dockerfile),
         (name.endswith(hcl.SUFFIXES), _hcl),
@@ -94,7 +93,7 @@ def _jsonnet(source: Source, text: str) -> list[Process]:
 
 def _program(source: Source, text: str) -> list[Process]:
     """A Python program: what it builds from literals."""
-    builds = _BUILDS.search(text) if _IMPORTS.search(text) else None
+    builds = BUILDS.search(text) if _IMPORTS.search(text) else None
     if builds is None and not mentioned(text, ("#",)):
         return []
     built, broken = programs.engines(text)

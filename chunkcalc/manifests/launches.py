@@ -23,8 +23,8 @@ from chunkcalc.errors import ChunkcalcError
 from chunkcalc.manifests.decisive import decisive, takes_value
 from chunkcalc.manifests.doubts import ASKS
 from chunkcalc.manifests.expand import unknowns
+from chunkcalc.manifests.shell import SHELLS
 
-SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash"))
 # Programs that pass what follows on; anything else that mentions an engine does not start one.
 WRAPPERS = frozenset(
     ("exec", "nohup", "env", "sudo", "time", "numactl", "taskset", "mpirun", "mpiexec", "srun", "timeout", "stdbuf",
@@ -33,7 +33,8 @@ WRAPPERS = frozenset(
      "apptainer", "enroot", "&&", "ld.so", "accelerate", "ray", "opentelemetry-instrument", "ddtrace-run",
      "systemd-run", "systemd-inhibit", "runuser", "doas", "flock", "ssh", "kubectl", "oc", "screen", "tmux", "chrt",
      "prlimit", "cgexec", "unbuffer", "conda", "mamba", "micromamba", "pipenv", "hatch", "pdm", "rye", "xvfb-run",
-     "aprun", "jsrun", "flux", "prun", "mpirun.openmpi", "wsl", "caffeinate", "proot", "nsenter", "lxc", "incus")
+     "uvx", "pipx", "aprun", "jsrun", "flux", "prun",
+     "mpirun.openmpi", "wsl", "caffeinate", "proot", "nsenter", "lxc", "incus")
 )  # fmt: skip
 OF_RANKS = frozenset(("mpirun", "mpiexec", "srun", "aprun", "jsrun", "prun"))  # whose processes see their own devices
 # What an unknown word may add: more than one word.
@@ -51,6 +52,7 @@ DYNAMO_FLAGS = {
     "--use-sglang-tokenizer": 0, "--sglang-tokenizer": 0, "--route-to-encoder": 0, "--enable-multimodal": 0,
 }  # fmt: skip
 DYNAMO_MODES = frozenset(("dynamo.vllm", "dynamo.trtllm"))  # whose role is Dynamo's own
+_SERVING = (("vllm", "serve"), ("sglang", "serve"))
 TRTLLM = dialect("trtllm")
 TRTLLM_NAMES = {
     "--extra-engine-args": TRTLLM.option_file, dialect("vllm").tensor: TRTLLM.tensor,
@@ -81,6 +83,7 @@ def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "
     inside = [word for word in words if word.startswith("--container-image=")]  # of srun
     if inside:
         words, image = [word for word in words if word not in inside], inside[0].partition("=")[2]
+    words = _behind_options(words)
     if not _starts(words, image):
         return None
     try:
@@ -92,6 +95,14 @@ def of_words(words: Sequence[Word], variables: Mapping[str, str], image: str = "
         variables = {name: value for name, value in variables.items() if name != DEVICES}
         found.environment.pop(DEVICES, None)
     return found._replace(environment={**variables, **found.environment}, version=version)
+
+
+def _behind_options(words: Sequence[Word]) -> Sequence[Word]:
+    """The command without what stands between a wrapper and the engine's program (`uv run --with vllm vllm serve`)."""
+    start = next((i for i, pair in enumerate(pairwise(words)) if pair in _SERVING), 0)
+    if not start or PurePosixPath(words[0]).name not in WRAPPERS or not any(map(engine_of, words[:start])):
+        return words
+    return [*(word for word in words[:start] if not engine_of(word)), *words[start:]]
 
 
 def engine_of_flags(words: Sequence[str]) -> str | None:

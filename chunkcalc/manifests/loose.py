@@ -24,11 +24,12 @@ from chunkcalc.manifests.devices import devices
 from chunkcalc.manifests.doubts import BUDGET, ENGINES, IMAGE, START
 from chunkcalc.manifests.expand import filled, templates
 from chunkcalc.manifests.fields import flags, model_of, split
-from chunkcalc.manifests.launches import SHELLS, engine_of_flags
+from chunkcalc.manifests.launches import engine_of_flags
 from chunkcalc.manifests.nodes import Node, documents
 from chunkcalc.manifests.process import Process, Role
 from chunkcalc.manifests.scope import Scope, role_of, scopes
 from chunkcalc.manifests.settings import Settings, of_options, own_keys, telling
+from chunkcalc.manifests.shell import SHELLS
 
 # Keys whose texts speak of an engine and start none.
 _PROSE = re.compile(
@@ -54,8 +55,8 @@ MOST = 300  # processes of a document
 TELLING = 2  # keys of an engine's own from which a mapping is taken for its options
 
 
-def loose(file: str, index: int, root: Node, configs: Configs) -> Iterator[Process]:
-    """The engines of a document that is of no known kind.
+def loose(file: str, index: int, root: Node, configs: Configs, taken: Sequence[str] = ()) -> Iterator[Process]:
+    """The engines of a document that stand in nothing of a known kind.
 
     Parameters
     ----------
@@ -63,11 +64,19 @@ def loose(file: str, index: int, root: Node, configs: Configs) -> Iterator[Proce
     index : of the document
     root : of the document
     configs : of the file
+    taken : pointers of what was read already
     """
-    found = list(islice(_below(file, index, Scope((("", root),)), configs), MOST + 1))
+    everything = _below(file, index, Scope((("", root),)), configs)
+    around = (each for each in everything if not any(_overlap(each.pointer, pointer) for pointer in taken))
+    found = list(islice(around, MOST + 1))
     yield from found
-    if not found:
+    if not found and not taken:
         yield from _unstarted(file, index, root)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether a place stands inside another."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _unstarted(file: str, index: int, root: Node) -> Iterator[Process]:

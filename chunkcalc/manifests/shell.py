@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from chunkcalc.engines.words import Word
 from chunkcalc.frozen import dataclass
 from chunkcalc.manifests.branches import Content, either, either_content, either_text
 from chunkcalc.manifests.decisive import harmless
+from chunkcalc.manifests.doubts import BUILDS, IMAGE, START
 from chunkcalc.manifests.expand import MOST, closing, dollar, text_of, unknown
 
 MOST_COMMANDS = 20_000  # of one script, assignments counted
@@ -26,6 +28,8 @@ DEEPEST = 8  # arrays inside arrays
 # Commands that may start an engine or another script: only these need to know their variables.
 _TELLING = re.compile(r"vllm|sglang|trt|tensorrt|dynamo|docker|podman|nerdctl|(^|/)(ba|z|da|a)?sh$|\.(ba)?sh$")
 Place = Callable[[int], Word]  # offset in the script -> an empty word that stands there
+SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
+SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ash"))
 _SPREAD = re.compile(r'"\$(?:\{(\w+)\[@\]\}|@|\{@\})"')
 _SCRIPT_NEXT = re.compile(r"-[a-z]*c[a-z]*")
 _BARE = re.compile(r"\$[@*]|\$\{[@*]\}")
@@ -34,6 +38,8 @@ OPENING = frozenset(("if", "for", "while", "until", "case", "select"))
 CLOSING = frozenset(("fi", "done", "esac"))
 KEYWORDS = frozenset(("then", "else", "elif", "do", "{", "}", "!", "time", "function")) | OPENING | CLOSING
 SETTING = frozenset(("export", "local", "declare", "readonly", "typeset"))
+TESTS = frozenset(("[", "[[", "test", "command", "grep", "which", "nvidia-smi"))  # what follows by && may not run
+_GIVEN_SCRIPTS = SHELLS | {"ssh", "sbatch", "su", "runuser"}  # run what they are given as their input
 
 
 class Line(NamedTuple):
@@ -119,20 +125,35 @@ class _Reader:
         self.pending: list[_Here] = []
         self.script = Script()
         self.cut_off, self.last, self.told = False, "", 0
+        self.chance = False  # whether the command runs by the outcome of a test before it
         command: list[_Token] = []
         count = 0
         for token in self._tokens():
             if token.kind == "word":
                 command.append(token)
                 continue
+            head = str(command[0].word) if command else ""
             if command:
                 self._finish(command)
+            self._chained(token.word, head)
             count += 1
             command = []
             if count >= MOST_COMMANDS:
                 self.script.problem = f"its script has more than {MOST_COMMANDS:,} commands: the rest is not read"
                 self.script.cut = token.word.line
                 break
+
+    def _chained(self, mark: str, head: str) -> None:
+        """What a separator says of the command behind it: after `||`, or a test and `&&`, it may not run."""
+        if mark == "||" or (mark == "&&" and head in TESTS):
+            self.chance = True
+        elif mark != "&&" and (head or mark != "\n"):
+            self.chance = False
+
+    @property
+    def branched(self) -> bool:
+        """Whether what stands here runs on some branch only."""
+        return self.depth > 0 or self.chance
 
     def _tokens(self) -> Iterator[_Token]:
         text, joined = self.text, False
@@ -199,10 +220,22 @@ class _Reader:
                     break
                 body += (line.lstrip("\t") if here.tabs else line) + "\n"
             target = here.file or self.written
-            if target:
+            if not target:
+                self._given(body if here.quoted else text_of(body, self.variables), self.place(begin))
+            else:
                 content = body if here.quoted else text_of(body, self.variables)
                 self._write(target, content, self.place(begin), here.appends or (not here.file and self.appends))
         self.pending, self.written, self.appends = [], "", False
+
+    def _given(self, body: str, place: Word) -> None:
+        """A here-document that a program reads: a shell runs it; what others do with a start of an engine is told."""
+        if not self.script.lines or not (START.search(body) or IMAGE.search(body) or BUILDS.search(body)):
+            return
+        line, text = self.script.lines[-1], place.at(body)
+        if any(PurePosixPath(word).name in _GIVEN_SCRIPTS for word in line.words):
+            self.script.lines.append(Line((place.at("bash"), place.at("-c"), text), dict(self.variables)))
+        else:
+            self.script.lines.append(Line((place.at(line.words[0]), text), line.variables))
 
     def _write(self, target: str, text: str, first: Word, appends: bool) -> None:
         """Content whose variables are put in keeps its lines, not its columns."""
@@ -210,7 +243,7 @@ class _Reader:
         before = files.get(target)
         if before is None:
             files[target] = new
-        elif self.depth > 0:
+        elif self.branched:
             files[target] = either_content(before, new, appends, target)
         else:
             files[target] = before.then(new) if appends else new
@@ -316,9 +349,9 @@ class _Reader:
         )
         words = [word for line in inner.script.lines for word in line.words]
         before = self.arrays.get(match[1], [])
-        if self.depth > 0 and (match[2] or before):
+        if self.branched and (match[2] or before):
             words = either(before, words, match[1], bool(match[2]))
-        elif self.depth > 0 and not harmless(" ".join(words)):
+        elif self.branched and not harmless(" ".join(words)):
             words = [self.place(offset).at(unknown(f"${match[1]}"))]  # on one branch only
         elif match[2]:
             words = [*before, *words]
@@ -347,6 +380,8 @@ class _Reader:
                 self._set(name, value)
             return
         words = tuple(token.word for token in tokens[:MOST_WORDS])
+        if words[:2] == ("set", "--"):
+            self.arrays["@"] = list(words[2:])
         if words[0] == "cd" or words[0] == "set":
             return
         telling = any(_TELLING.search(word) for word in words)
@@ -360,7 +395,7 @@ class _Reader:
 
     def _set(self, name: str, value: str) -> None:
         before, line = self.variables.get(name), value.line if isinstance(value, Word) else 0
-        if self.depth > 0 and before != value and not harmless(value):
+        if self.branched and before != value and not harmless(value):
             value = either_text(before, value, name)
         known = before.origin if isinstance(before, _Value) else {}
         held = _Value(value[:MOST], line, *((value.pointer, value.file) if isinstance(value, Word) else ()))
