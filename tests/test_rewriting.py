@@ -40,7 +40,7 @@ def test_a_certain_fix_is_written_and_nothing_else(tmp_path, run_cli, name, befo
     assert done.returncode == 0 and "8k -> 8192" in done.stderr
     assert after in written and written.replace("8192", "8k", 1) in (before, before.replace("8192", "8k", 1))
     again = run_cli("check", name, "--fix", folder=tmp_path)
-    assert again.stderr == "" and path.read_bytes().decode() == written
+    assert again.stderr.startswith("0 values written") and path.read_bytes().decode() == written
 
 
 def test_an_estimate_is_written_when_all_are_asked_for(tmp_path, run_cli):
@@ -58,4 +58,4 @@ def test_what_cannot_be_written_in_place_is_left(tmp_path, run_cli):
     text = "# chunkcalc: gpu=h100-sxm\nvllm serve Qwen/Qwen3-8B --max-num-batched-tokens $BUDGET\n"
     (tmp_path / "a.sh").write_text(text)
     done = run_cli("check", "a.sh", "--fix-all", folder=tmp_path)
-    assert (tmp_path / "a.sh").read_text() == text and done.stderr == ""
+    assert (tmp_path / "a.sh").read_text() == text and done.stderr.startswith("0 values written")

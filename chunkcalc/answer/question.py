@@ -182,8 +182,8 @@ def _check_load(question: Question) -> None:
     if question.rate is None and question.concurrency is None:
         for name in ("percentile", "prompt_p95"):
             if getattr(question, name) is not None:
-                hint = "add --rate or --concurrency: only a queue has tails"
-                raise ChunkcalcError("needs traffic", option(name), hint)
+                where = "--attainment, --percentile" if name == "percentile" else option(name)
+                raise ChunkcalcError("needs traffic", where, "add --rate or --concurrency: only a queue has tails")
     check_p95(question.prompt, question.prompt_p95)
     if (question.rate or question.concurrency) and question.output == 1 and (question.tpot or question.itl):
         hint = "leave out --tpot and --itl, or raise --output"

@@ -182,8 +182,10 @@ def _fix(options: Options, every: bool) -> None:
     """Write fixes into the files, and say which."""
     from chunkcalc.gate.rewriting import fix  # noqa: PLC0415
 
-    for change in fix(options, every):
+    written = fix(options, every)
+    for change in written:
         print(f"{change.file}:{change.line}: {change.flag} {change.before} -> {change.after}", file=sys.stderr)
+    print(f"{len(written)} values written; fixes of the report below are left to you", file=sys.stderr)
 
 
 def _variables(given: list[str]) -> dict[str, str]:

@@ -44,6 +44,9 @@ def compare(
         hint = f'give two to {MOST}, each in quotes: "--gpu h100 --tp 4" "--gpu b200 --tp 2"'
         raise ChunkcalcError(f"{len(sides)} deployments to compare", "compare", hint)
     found = [each for side in sides for each in _of(side, shared)]
+    if len(found) > MOST:
+        hint = f"name files with fewer: {', '.join(each.name for each in found[:MOST])}, ..."
+        raise ChunkcalcError(f"{len(found)} deployments, of at most {MOST}", "compare", hint)
     found = _priced(found, price or [])
     if as_json:
         show_json(report.json(found))
@@ -67,7 +70,10 @@ def _taken_apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _of(side: str, shared: Sequence[str]) -> list[Compared]:
-    if not side.lstrip().startswith("-") and Path(side).exists():
+    if not side.lstrip().startswith("-"):
+        if not Path(side).is_file():
+            hint = "name a file, or write options of solve in quotes"
+            raise ChunkcalcError("is no file and no options", f"'{side:.60}'", hint)
         return _of_file(side, shared)
     from chunkcalc.answer.solve import answer  # noqa: PLC0415
     from chunkcalc.report.compare import Compared  # noqa: PLC0415
@@ -108,11 +114,14 @@ def _of_file(path: str, shared: Sequence[str]) -> list[Compared]:
     settings = Settings(parsed(_settings(shared), "command line", "command line"))
     report = check(Options(paths=(path,), root=repository((path,)), settings=settings), lambda: b"")
     seen = [each for each in report.deployments if each.answer is not None]
+    for each in report.deployments:
+        if seen and each.answer is None:
+            why = "; ".join(each.missing) or "nothing is asked of it"
+            typer.echo(f"left out: {path}:{each.line} {each.name}: {why}", err=True)
     if not seen:
         missing = next((why for each in report.deployments for why in each.missing), "no deployment was found in it")
-        raise ChunkcalcError(
-            f"has nothing to compare: {missing}", path, "add --gpu, --prompt and --concurrency or --rate"
-        )
+        hint = "" if any(each.missing for each in report.deployments) else "add --gpu, --prompt and --rate"
+        raise ChunkcalcError(f"has nothing to compare: {missing}", path, hint)
     several = len(seen) > 1
     return [
         Compared(f"{path} {each.name}" if several else path, each.answer) for each in seen if each.answer is not None

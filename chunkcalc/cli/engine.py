@@ -50,7 +50,7 @@ def engine(
 
 
 def _said(path: Path) -> dict[str, Any]:
-    """What a start-up log says: the version, the tokens of the KV cache."""
+    """What a start-up log says: the version, the model, the budget, the tokens of the KV cache."""
     from chunkcalc.errors import ChunkcalcError  # noqa: PLC0415
     from chunkcalc.measurements.logs import is_log, started  # noqa: PLC0415
 
@@ -60,4 +60,5 @@ def _said(path: Path) -> dict[str, Any]:
         raise ChunkcalcError(
             "is no log of an engine's start", str(path), "give what vLLM or SGLang writes at its start"
         )
-    return {name: value for name, value in started(content).items() if name in ("engine_version", "kv_tokens")}
+    told = ("engine_version", "kv_tokens", "budget", "model")
+    return {name: value for name, value in started(content).items() if name in told}

@@ -39,7 +39,7 @@ def _fewer_requests(found: Evaluation, word: str, facts: Facts) -> Fix | None:
 
 def _remove(found: Evaluation, word: str, facts: Facts) -> Fix | None:
     flag, equals, _ = word.partition("=")
-    if equals and facts.get("switch"):
+    if equals and (facts.get("switch") or word.lower().endswith(("=true", "=false"))):
         off = word.lower().endswith(("false", "0"))
         text = f"--no-{flag.removeprefix('--')}" if off else flag
         return Fix(text=f"write {text}", flag=flag, value=text)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import copy
 
 from chunkcalc.engines.words import Word
 from chunkcalc.manifests.boxes import Box, Placed
@@ -16,7 +17,9 @@ from chunkcalc.manifests.shell import run_dry
 
 def services(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
     """The services of a compose file."""
-    for name, node in root.mapping("services").items():
+    known = root.mapping("services")
+    for name, own_node in known.items():
+        node = _extended(own_node, known)
         if not isinstance(node.value, dict) or (node.get("image") is None and node.get("build") is None):
             continue
         scope = Scope((("", root), ("services", root.value["services"]), (name, node)))
@@ -27,6 +30,19 @@ def services(root: Node, configs: Configs) -> Iterator[tuple[Scope, Box]]:
             composed(node.string("image"), {}), own, configs, node, prepared=lambda text: templates(composed(text, {})),
         )  # fmt: skip
         yield scope, box
+
+
+def _extended(node: Node, known: Mapping[str, Node]) -> Node:
+    """A service over the one of the same file that it extends."""
+    named = node.get("extends")
+    if named is None or named.get("file") is not None:
+        return node
+    base = known.get(named.string("service") or named.text)
+    if base is None or not isinstance(base.value, dict) or not isinstance(node.value, dict):
+        return node
+    out = copy(node)
+    out.value = {**base.value, **node.value}
+    return out
 
 
 def is_compose(root: Node) -> bool:

@@ -30,6 +30,11 @@ _HELD = re.compile(
     rf"^(?![ \t]*#)[^\n]*?(\w+(?==)|(?<=>)[ ]*[\w./${{}}-]+)[^\n]*\n?(?:{_LINE}\n){{0,40}}?{_LINE}(?:{START.pattern})",
     re.MULTILINE,
 )
+_INSTALLED = re.compile(
+    r"^[^#\n]*?\b(?:install|add|requirements?|with|pip)\b[^#\n]*?[\s\"'](vllm|sglang|tensorrt-llm)"
+    r"(?:\[[^\]\n]{0,80}\])?==(\d+(?:\.\d+){1,3}(?:\.?(?:post|rc|dev)\d+)?)",
+    re.MULTILINE | re.IGNORECASE,
+)
 _IMPORTS = re.compile(r"^\s*(from|import) +(vllm|sglang|tensorrt_llm|ray|langchain\w*[^\n]*\bVLLM)\b", re.MULTILINE)
 
 
@@ -39,11 +44,26 @@ def find(source: Source) -> list[Process]:
         return [_row(source, 1, source.problem, UNREADABLE if source.asked else SKIPPED)]
     if source.given and not PurePosixPath(source.path).name.endswith(SCRIPTS):
         source = source._replace(text=supplied(source.text, source.given))
-    found = [replace(process, beside=source.beside) for process in _reader(source)(source, source.text or "")]
+    read = [replace(process, beside=source.beside) for process in _reader(source)(source, source.text or "")]
+    found = list(_versioned(read, source.text or ""))
     if len(found) <= MOST_PROCESSES:
         return found
     what = f"has more than {MOST_PROCESSES:,} engine processes: the first {MOST_PROCESSES:,} are read"
     return [*found[:MOST_PROCESSES], _row(source, found[MOST_PROCESSES].line, what)]
+
+
+def _versioned(found: list[Process], text: str) -> Iterator[Process]:
+    """Each with the version that its file installs, where nothing nearer states one."""
+    installed: dict[str, set[str]] = {}
+    for match in _INSTALLED.finditer(text):
+        installed.setdefault(match[1].lower().replace("tensorrt-llm", "trtllm"), set()).add(match[2])
+    for process in found:
+        command = process.command
+        versions = installed.get(command.engine, set()) if command is not None and not command.version else set()
+        if command is not None and len(versions) == 1:
+            yield replace(process, command=command._replace(version=min(versions)))
+        else:
+            yield process
 
 
 def _row(source: Source, line: int, what: str, kind: str = UNREADABLE) -> Process:
@@ -68,6 +88,7 @@ def _reader(source: Source) -> Callable[[Source, str], list[Process]]:
 
 def _script(source: Source, text: str) -> list[Process]:
     found = [finished(launched(base, launch), {}) for base, launch in of_script(source, text)]
+    found.sort(key=lambda process: process.line)
     held = _HELD.search(text) if not found and START.search(text) else None
     if held is None or held[1].endswith((".txt", ".md", ".log")):
         return found

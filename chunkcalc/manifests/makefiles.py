@@ -13,6 +13,7 @@ _TARGET = re.compile(
     r"^([\w./%$(){} -]+?)\s*::?\s*(?:export\s+)?([A-Za-z_][\w.-]*)\s*(\?|:{1,3}|\+)?=\s*(.*)$", re.DOTALL
 )
 _RULE = re.compile(r"^([\w./%$(){} -]+?)\s*::?(?!=)([^=]*)$", re.DOTALL)
+_INLINE = re.compile(r"^([\w./%$(){} -]+?\s*::?(?!=)[^=;#]*);(.*)$", re.DOTALL)  # a recipe on the line of its rule
 _CONDITION = re.compile(r"^\s*(ifeq|ifneq)\s+(?:\(([^,]*),([^)]*)\)|[\"']([^\"']*)[\"']\s+[\"']([^\"']*)[\"'])")
 DEEPEST = 10  # variables inside variables
 
@@ -35,10 +36,10 @@ def recipes(text: str, given: Mapping[str, str]) -> Iterator[tuple[int, str]]:
     own_shell = re.search(r"^\.ONESHELL:", text, re.MULTILINE) is None
     targets: list[str] = []
     whole: list[tuple[int, str]] = []  # lines of a recipe that one shell runs
-    define = False
+    defined = ""  # the name of a variable of many lines
     for line, logical in _logical(text):
-        if define or logical.lstrip().startswith("define "):
-            define = not logical.lstrip().startswith("endef")
+        if defined or logical.lstrip().startswith("define "):
+            defined = reader.define(defined, logical)
             continue
         if logical.startswith("\t"):
             body = re.sub(r"^\t[@+\s-]*", "", logical)
@@ -52,6 +53,11 @@ def recipes(text: str, given: Mapping[str, str]) -> Iterator[tuple[int, str]]:
             yield _joined(whole)
             whole = []
         if reader.conditional(logical):
+            continue
+        if inline := _INLINE.match(logical):
+            targets = reader.take(inline[1])
+            script = reader.put(inline[2].lstrip("@+- "), {**reader.of(targets), **given}, recipe=True)
+            yield line, reader.exported() + script
             continue
         targets = reader.take(logical) or ([] if logical.strip() and not logical.startswith("#") else targets)
     if whole:
@@ -89,6 +95,24 @@ class _Reader:
         self.shown: set[str] = set()  # exported to the recipes
         self.owned: dict[str, dict[str, str]] = {}  # of single targets
         self.branches: list[str] = []  # `taken`, `passed` or `open` of the conditions around a line
+
+    def define(self, name: str, line: str) -> str:
+        """A line of `define NAME ... endef`.
+
+        Returns
+        -------
+        the variable that goes on; empty where it ends
+        """
+        if not name:
+            named = line.split()
+            name = named[1] if len(named) > 1 else "define"
+            self.variables[name] = ""
+            return name
+        if line.lstrip().startswith("endef"):
+            return ""
+        held = self.variables[name]
+        self.variables[name] = f"{held}{line.strip()}; ".replace("\\\n", " ")[:MOST]
+        return name
 
     def conditional(self, line: str) -> bool:
         """Whether a line is a condition, or stands in a branch that is not taken."""

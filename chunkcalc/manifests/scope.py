@@ -77,7 +77,9 @@ class Scope:
             found = self.find(key)
             if found is not None and isinstance(found.value, int) and not isinstance(found.value, bool):
                 return max(0, found.value)
-        return 1
+        deploy = self.node.get("deploy")  # of compose
+        held = deploy.get("replicas") if deploy is not None else None
+        return max(0, held.value) if held is not None and isinstance(held.value, int) else 1
 
     def role(self) -> Role:
         """Prefill or decode, by sections, labels and names; both where nothing tells."""

@@ -112,14 +112,22 @@ def _row(seen: Seen, s: float, p: float, path: str, facts: Mapping[str, Any]) ->
     )  # fmt: skip
 
 
+_MODEL = re.compile(r"with config: model='([^']{1,200})'")
+_BUDGET = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
+
+
 def started(content: str) -> dict[str, Any]:
-    """What the start of a log says: arguments that are no default, the version, the tokens of the KV cache.
+    """What the start of a log says: arguments that are no default, the version, the model, the tokens of the KV cache.
 
     Parameters
     ----------
     content : of the log
     """
-    return _launch([line[:LONGEST_LINE] for line in content.split("\n")])
+    lines = [line[:LONGEST_LINE] for line in content.split("\n")]
+    model = next((found[1] for line in lines if (found := _MODEL.search(line))), None)
+    budget = next((int(found[1]) for line in lines if (found := _BUDGET.search(line))), None)
+    told = {"model": model, "budget": budget}
+    return {name: value for name, value in told.items() if value is not None} | _launch(lines)
 
 
 def _launch(lines: Sequence[str]) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def text(found: Sequence[Compared]) -> str:
     """The report of `chunkcalc compare`."""
     rows = _table(found)
     head = ("", *_names(found), *(("",) if len(found) == 2 else ()))
-    out = [table(head, rows), ""]
+    told = [row for line in _legend(found) for row in textwrap.wrap(line, WIDTH, subsequent_indent="    ")]
+    out = [*told, *([""] if told else []), table(head, rows), ""]
     for line in _because(found):
         out += textwrap.wrap(line, WIDTH, initial_indent="- ", subsequent_indent="  ")
     return "\n".join(out).rstrip()
@@ -76,7 +77,8 @@ def text(found: Sequence[Compared]) -> str:
 def markdown(found: Sequence[Compared]) -> str:
     """The same for a pull request."""
     head = ["", *(f"`{name}`" for name in _names(found)), *(["difference"] if len(found) == 2 else [])]
-    out = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    told = [f"- {line}" for line in _legend(found)]
+    out = [*told, *([""] if told else []), "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     out += ["| " + " | ".join(row) + " |" for row in _table(found)]
     return "\n".join([*out, "", *(f"- {line}" for line in _because(found))]) + "\n"
 
@@ -99,9 +101,17 @@ def json(found: Sequence[Compared]) -> dict[str, Any]:
 
 
 def _names(found: Sequence[Compared]) -> list[str]:
-    """What tells each from the others, short enough for a column."""
+    """What tells each from the others, short enough for a column: numbers where it is not."""
     width = max(12, (WIDTH - 18) // (len(found) + 1))
-    return [textwrap.shorten(each.name, width, placeholder="...") for each in found]
+    if all(len(each.name) <= width for each in found) and len({each.name for each in found}) == len(found):
+        return [each.name for each in found]
+    return [f"({index})" for index in range(1, len(found) + 1)]
+
+
+def _legend(found: Sequence[Compared]) -> list[str]:
+    """What the numbers of the columns stand for."""
+    pairs = zip(_names(found), found, strict=True)
+    return [f"{name} {each.name}" for name, each in pairs if name != each.name]
 
 
 def _table(found: Sequence[Compared]) -> list[tuple[str, ...]]:
@@ -132,14 +142,15 @@ def _terms(answer: Answer) -> dict[str, float]:
 
 def _because(found: Sequence[Compared]) -> list[str]:
     """Where each stands against the first: which limit, and which term of the step makes the difference."""
+    names = dict(zip(map(id, found), _names(found), strict=True))
     first = found[0]
     out = []
     for each in found[1:]:
         if each.answer.holds != first.answer.holds:
             better, worse = (each, first) if each.answer.holds else (first, each)
             missed = [line.name.upper() for line in worse.answer.limits if line.holds == "no"]
-            out.append(f"{better.name} keeps the limits, {worse.name} does not"
-                       + (f": {', '.join(missed)} is over" if missed else ""))  # fmt: skip
+            over = f": {' and '.join(missed)} {'is' if len(missed) == 1 else 'are'} over" if missed else ""
+            out.append(f"{names[id(better)]} keeps the limits, {names[id(worse)]} does not{over}")
         tokens = [answer.budget for answer in (first.answer, each.answer)]
         before, after = _terms(first.answer), _terms(each.answer)
         moved = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **after}}
@@ -151,7 +162,7 @@ def _because(found: Sequence[Compared]) -> list[str]:
         longer = "longer" if whole > 0 else "shorter"
         sizes = f" ({tokens[1]:,} tokens against {tokens[0]:,})" if tokens[0] != tokens[1] else ""
         out.append(
-            f"the longest step of {each.name} is {format_duration(abs(whole))} {longer}{sizes}, most of it by {name}: "
-            f"{format_duration(before.get(name, 0.0))} -> {format_duration(after.get(name, 0.0))}"
+            f"the longest step of {names[id(each)]} is {format_duration(abs(whole))} {longer}{sizes}, most of it by "
+            f"{name}: {format_duration(before.get(name, 0.0))} -> {format_duration(after.get(name, 0.0))}"
         )
     return out

@@ -13,6 +13,7 @@ from chunkcalc.answer.question import USUAL_PERCENTILE, Question
 from chunkcalc.answer.resolve import DEFAULT_OUTPUT
 from chunkcalc.catalog.lookup import load_hardware
 from chunkcalc.engines.dialects import dialect
+from chunkcalc.errors import ChunkcalcError
 from chunkcalc.sizing.fleet import Fleet
 from chunkcalc.sizing.launch import BOTH, DECODE, Launch, launches
 from chunkcalc.units import format_duration
@@ -178,7 +179,10 @@ def _compose(found: Fleet, units: Sequence[Launch]) -> str:
 
 
 def _helm(found: Fleet, units: Sequence[Launch]) -> str:
-    """Values of the vLLM production stack; of a chart of one's own for the other engines."""
+    """Values of the vLLM production stack, which starts no other engine."""
+    other = next((launch.engine for launch in units if launch.engine != "vllm"), None)
+    if other is not None:
+        raise ChunkcalcError(f"the chart starts vllm, not {other}", "--emit helm", "write kubernetes or compose")
     rows = [f"# {_about(found)}", "servingEngineSpec:", "  modelSpec:"]
     for launch in units:
         image, _, tag = _image(launch).rpartition(":")

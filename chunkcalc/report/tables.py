@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chunkcalc.catalog.lookup import load_model
 from chunkcalc.catalog.precision import precision_for
+from chunkcalc.errors import ChunkcalcError
 from chunkcalc.records import Hardware, Model, Moe
 from chunkcalc.report.json import calibrated
 from chunkcalc.units import format_bytes, format_count, format_si
@@ -187,7 +189,23 @@ def _logged(found: Inspection, log: Mapping[str, Any]) -> list[tuple[str, str]]:
     version = log.get("engine_version")
     if version and version != found.reading.table.version:
         out.append(("", f"written by version {version}, read here as {found.reading.table.version}"))
+    budget, means = log.get("budget"), found.reading.budget
+    if budget and budget != means:
+        out.append(("", f"of another start: its budget is {budget:,}, this command line means {means:,}"))
+    model = str(log.get("model", found.model.id))
+    if _other(model, found):
+        out.append(("", f"of another model: {model[:60]}"))
     return out or [("its log", "says nothing of the KV cache")]
+
+
+def _other(name: str, found: Inspection) -> bool:
+    """Whether a log's model is another than the command line's; a folder may hold any."""
+    if name.startswith(("/", ".")):
+        return False
+    try:
+        return bool(load_model(name).record.id != found.model.id)
+    except ChunkcalcError:
+        return True
 
 
 def _printable(line: str) -> str:

@@ -96,8 +96,8 @@ def fleet(
     bought = [shape for shape in kept if spend is None or (shape.cost is not None and shape.cost <= spend)]
     if len(bought) < len(kept):
         least = min(shape.cost for shape in kept if shape.cost is not None)
-        left_out.append(f"{len(kept) - len(bought)} shapes cost more than {spend:,.2f} per hour; the cheapest costs "
-                        f"{least:,.2f}")  # fmt: skip
+        left_out.append(f"{len(kept) - len(bought)} shapes cost more than {spend:,.2f} per hour; the cheapest of all "
+                        f"costs {least:,.2f}")  # fmt: skip
     if len(kept) < len(shapes):
         fewest = min(shape.gpus for shape in shapes)
         left_out.append(f"{len(shapes) - len(kept)} shapes need more than {max_gpus} GPUs; the smallest has {fewest}")
