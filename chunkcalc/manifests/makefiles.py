@@ -111,7 +111,7 @@ class _Reader:
         if line.lstrip().startswith("endef"):
             return ""
         held = self.variables[name]
-        self.variables[name] = f"{held}{line.strip()}; ".replace("\\\n", " ")[:MOST]
+        self.variables[name] = f"{held}; {line.strip()}".removeprefix("; ").replace("\\\n", " ")[:MOST]
         return name
 
     def conditional(self, line: str) -> bool:
