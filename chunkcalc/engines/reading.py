@@ -14,6 +14,7 @@ from chunkcalc.records import Hardware, Parallelism
 
 Entry = Literal["server", "offline"]
 MOST_UNKNOWN = 20  # unknown flags that are named one by one
+DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 
 
 class Value(NamedTuple):
@@ -189,6 +190,14 @@ class Values:
         if word not in known:
             self.notes.append(f"{name} '{word[:30]}' is not modelled: the checkpoint's own format is taken")
         return known.get(word)
+
+    def dtype(self) -> None:
+        """`--dtype` of vLLM and SGLang, which take the same words."""
+        word = str(self.take("dtype", "auto"))
+        if word not in DTYPES:
+            self.refuse("E21", f"--dtype {word:.30}: choose from {', '.join(DTYPES)}", "dtype")
+        elif word in ("float", "float32"):
+            self.notes.append("--dtype float32 is not modelled: 16 bit is taken")
 
     def left_out(self, **reasons: str) -> None:
         """Note what the figures leave out, where a flag is set."""

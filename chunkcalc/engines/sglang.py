@@ -57,8 +57,7 @@ def read(arguments: Arguments, table: Table, target: Target) -> Reading:
         dcp_size="decode context parallelism is left out",
         enable_hierarchical_cache="the cache in host memory is left out",
     )
-    if values.take("dtype", "auto") in ("float", "float32"):
-        values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
+    values.dtype()
     _check_page(values, asked, arguments.value("page_size") or 1)
     fraction = _fraction(values, asked, parallelism)
     drafts = values.take("speculative_num_draft_tokens") if values.take("speculative_algorithm") else 0

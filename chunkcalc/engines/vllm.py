@@ -110,8 +110,7 @@ def _others(values: Values) -> None:
         kv_offloading_size="KV offloading is left out",
         kv_transfer_config="memory of the KV connector is left out: it can take half of the cache",
     )
-    if values.take("dtype", "auto") in ("float", "float32"):
-        values.notes.append("--dtype float32 is not modelled: 16 bit is taken")
+    values.dtype()
 
 
 def _pace(values: Values, budget: int) -> int:
