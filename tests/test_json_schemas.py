@@ -20,7 +20,7 @@ def hold(document):
     jsonschema.Draft202012Validator(SCHEMAS[document["schema"].partition("/")[0]]).validate(document)
 
 
-@pytest.mark.parametrize(("traffic", "count"), [(False, 60), (True, 6)])
+@pytest.mark.parametrize(("traffic", "count"), [(False, 30), (True, 6)])
 def test_answers(traffic, count):
     for _, _, found in questions(7, count, traffic=traffic):
         hold(document_of(found))
