@@ -134,8 +134,7 @@ def _constants(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
 def _literal(  # noqa: PLR0911 - one case a kind of literal
     node: ast.expr, constants: dict[str, ast.expr], depth: int = 0
 ) -> Any:
-    """The value of literals, of names that hold one, of `str`, `int` and `dict` of them, of what stands in for a
-    variable of the environment that is not set."""
+    """The value of literals, of names that hold one, and of `str`, `int` and `dict` of them."""
     if depth > DEEPEST:
         raise _UnknownError
 
@@ -160,18 +159,9 @@ def _literal(  # noqa: PLR0911 - one case a kind of literal
             return "".join(str(value(part)) for part in parts)
         case ast.Call(func=ast.Name(id="str"), args=[only], keywords=[]):
             return str(value(only))
-        case ast.Call(func=ast.Name(id="int"), args=[only], keywords=[]) if str(value(only)).isdecimal():
-            return int(value(only))
-        case ast.Call(func=ast.Attribute(attr="get" | "getenv") as named, args=[_, default]) if _environment(named):
-            return value(default)
         case ast.Call(func=ast.Name(id="dict"), args=[]) if all(each.arg for each in node.keywords):
             return {each.arg: value(each.value) for each in node.keywords}
     raise _UnknownError
-
-
-def _environment(named: ast.Attribute) -> bool:
-    """`os.environ.get` and `os.getenv`."""
-    return ast.unparse(named) in ("os.environ.get", "environ.get", "os.getenv")
 
 
 def _negative(value: Any) -> Any:
