@@ -126,3 +126,14 @@ def test_the_window_under_a_rate_is_what_each_of_its_budgets_says(rate, more):
         one = solve(**asked, chunk=chunk)
         assert one.window == ends
         assert one.holds == (chunk in inside)
+
+
+@pytest.mark.parametrize("users", [8, 48])
+def test_no_window_of_users_holds_what_its_answer_refutes(users):
+    asked = {**PLAIN, "ttft": 2.0, "concurrency": users}
+    ends = solve(**asked).window
+    for chunk in (ends.chunk_min // 2, ends.chunk_min, (ends.chunk_min + ends.chunk_max) // 2, ends.chunk_max,
+                  2 * ends.chunk_max):  # fmt: skip
+        one = solve(**asked, chunk=chunk)
+        assert one.holds == (one.window.chunk_min <= chunk <= one.window.chunk_max)
+        assert one.holds == (ends.chunk_min <= chunk <= ends.chunk_max)

@@ -97,13 +97,12 @@ def assemble(case: Case, view: Outlook, timer: StepTimer, verdict: Verdict, give
 
 
 def _window(view: Outlook, verdict: Verdict, load: Load | None) -> Window:
-    """The chunks that keep every limit; with users those around the setting that carries them."""
+    """The chunks that keep every limit; under traffic those that its verdict found."""
     if verdict.window is not None:
         return verdict.window
-    if load is not None and verdict.best is None and verdict.name not in (FEASIBLE, MARGINAL):
+    if load is not None and verdict.name not in (FEASIBLE, MARGINAL):
         return NO_WINDOW
-    around = verdict.best or view
-    return window(around, every_limit(around))
+    return window(view, every_limit(view))
 
 
 def limit_line(view: Outlook, each: Judged, chunk: int, load: Load | None) -> LimitLine:

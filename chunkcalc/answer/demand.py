@@ -1,4 +1,4 @@
-"""A question with a rate or a number of users: the setting that carries it, and the verdict under it.
+"""A deployment under a rate or a number of users: what each budget makes of them, the best one, the most it carries.
 
 The batch, the wait and how crowded a request finds the replica follow from the budget, so every
 budget is judged under the traffic that it makes itself.
@@ -11,22 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
-from chunkcalc.answer.composition import other_ways
-from chunkcalc.answer.disaggregation import Disaggregation, disaggregate
 from chunkcalc.answer.judged import LARGEST_DEFAULT_BUDGET, Outlook, outlook
 from chunkcalc.answer.pools import KV_LINK, Arrivals
 from chunkcalc.answer.recommendation import FINE_ALIGNMENT
-from chunkcalc.answer.records import DISAGGREGATE, FEASIBLE, OVERLOADED, RETUNE, Load
+from chunkcalc.answer.records import FEASIBLE
 from chunkcalc.answer.resolve import Case
 from chunkcalc.answer.verdict import (
     FAILS,
-    Verdict,
-    apart,
-    beyond,
-    broken,
-    certificates,
-    judge,
-    may_hold,
     status,
 )
 from chunkcalc.answer.window import Window, binding, every_limit
@@ -35,12 +26,11 @@ from chunkcalc.frozen import dataclass
 from chunkcalc.records import Slo
 from chunkcalc.time import search
 from chunkcalc.time.service import Queueing
-from chunkcalc.time.step import StepTimer, timer_for
+from chunkcalc.time.step import StepTimer
 from chunkcalc.traffic.flow import Flow, Traffic
 from chunkcalc.traffic.lengths import variation
 from chunkcalc.traffic.queueing import wait_error, waited_error
 from chunkcalc.traffic.users import stepped
-from chunkcalc.units import format_at_most, format_count, format_duration
 
 STEPPED = 2  # budgets at which the most users are stepped
 FAR, SPARSE = 0.8, 3  # of a limit over its prediction: below, a setting does not come near; of budgets looked at for it
@@ -49,6 +39,7 @@ ROUNDS = 8  # of a budget for a given chunk
 RATIO = 1.19  # of one budget to the next: four per doubling
 ALIKE = 0.05  # times to first token this close are as good as each other
 LESS = 1.3  # times fewer users, until they hold
+EDGE = 0.05  # relative, to which the ends of a window with users are found
 CLOSE = 1e-3  # relative, at which a rate is found
 
 
@@ -196,36 +187,61 @@ class Demand:
         return sorted({self.step * min(most, max(1, round(RATIO**n))) for n in range(count)})
 
     def window(self, inside: Settled) -> Window | None:
-        """The chunks that carry the rate, each budget under the traffic that it makes; None with users.
+        """The chunks that carry the load, each budget under the traffic that it makes; None where not thorough.
+
+        Exact under a rate; with users both ends are stepped, to 5 %.
 
         Parameters
         ----------
         inside : a setting that does
         """
-        if self.users is not None or not self.thorough:
+        if not self.thorough:
             return None
         tried = sorted({*self._budgets(), inside.budget})
-        held = [self.keeps(budget) for budget in tried]
+        looks = [None if budget == inside.budget else self._look(budget) for budget in tried]
+        held = [budget == inside.budget or (look is not None and look.keeps)
+                for budget, look in zip(tried, looks, strict=True)]  # fmt: skip
         first, last = held.index(True), len(held) - 1 - held[::-1].index(True)
-        low = self._edge(tried[first], tried[first - 1] if first else 0)
-        high = self._edge(tried[last], tried[last + 1]) if last + 1 < len(tried) else tried[last]
-        ends = [self.at(low), self.at(high)]
-        chunks = [1 if end is None else end.chunk for end in ends]
+        around = (0, *tried, tried[-1] + 1)  # tried[i] stands at i + 1
+        if self.users is None:
+            low, below = self._edge(tried[first], around[first])
+            high, above = self._edge(tried[last], around[last + 2])
+        else:  # a look is a guess
+            low, below = self._edge(inside.budget, 0, tried[first], EDGE)
+            high, above = self._edge(inside.budget, around[-1], tried[last], EDGE)
         return Window(
-            chunk_min=chunks[0], chunk_max=chunks[1], gaps=not all(held[first : last + 1]),
-            binding_min=self._binds(low - 1) if low > 1 else "smallest chunk",
-            binding_max=self._binds(high + 1) if last + 1 < len(tried) else "largest chunk of use",
+            chunk_min=self._chunk(low), chunk_max=self._chunk(high), gaps=not all(held[first : last + 1]),
+            binding_min=self._binds(below) if below else "smallest chunk",
+            binding_max=self._binds(above) if above < around[-1] else "largest chunk of use",
         )  # fmt: skip
 
-    def _edge(self, inside: int, outside: int) -> int:
-        """The last budget that carries the rate on the way from one that does to one that does not."""
-        while abs(inside - outside) > 1:
-            middle = (inside + outside) // 2
-            inside, outside = (middle, outside) if self.keeps(middle) else (inside, middle)
-        return inside
+    def _edge(self, good: int, bad: int, guess: int | None = None, near: float = 0.0) -> tuple[int, int]:
+        """The last budget that carries the load on the way from one that does to one that does not, and the next.
+
+        From a guess in strides that double, then by halving.
+
+        Parameters
+        ----------
+        good, bad : budgets [token]
+        guess : between them, where there is one [token]
+        near : how close the two need to come [1]
+        """
+        probe, stride, outwards = guess or (good + bad) // 2, near, 1 if bad > good else -1
+        while abs(bad - good) > max(1, near * good):
+            kept = self.keeps(probe)
+            good, bad = (probe, bad) if kept else (good, probe)
+            probe += round(stride * probe) * (outwards if kept else -outwards)
+            stride *= 2
+            if not min(good, bad) < probe < max(good, bad):
+                probe = (good + bad) // 2
+        return good, bad
+
+    def _chunk(self, budget: int) -> int:
+        found = self.at(budget)
+        return 1 if found is None else found.chunk
 
     def _binds(self, budget: int) -> str:
-        """What a budget that does not carry the rate breaks."""
+        """What a budget that does not carry the load breaks."""
         found = self.at(budget)
         return "utilisation" if found is None else binding(every_limit(found.view), found.chunk)
 
@@ -304,65 +320,10 @@ class Demand:
         flow = stepped(self._traffic(budget), 1)
         return self._under(budget, flow, 1.0 if self.users else flow.rate)
 
-    def answer(self, settled: Settled, verdict: Verdict, *, steady: bool = True) -> tuple[Outlook, Verdict, Load]:
-        """What `settle` returns for a setting."""
-        load = Load(
-            rate=self.rate, users=self.users, percentile=self.percentile, flow=settled.flow, steady=steady,
-            shown=settled.load, highest=self.highest(settled.budget) if self.thorough else None,
-            limit=self.limit(settled.budget) if self.thorough else None,
-            wait_s=settled.view.expected.queueing.wait,
-        )  # fmt: skip
-        return settled.view, verdict, load
-
-    def reasons(self, settled: Settled | None, most: Settled, words: str = "") -> tuple[str, ...]:
-        """Why a load is too much, and how many replicas carry it."""
-        out, slo, highest = [], self.slo, self.highest(most.budget)
-        unit = " requests/s" if self.users is None else " users"
-        if settled is None:
-            out.append(f"at {self.asked:g}{unit} the queue grows without end")
-        else:
-            view, chunk = settled.view, settled.chunk
-            wait = view.expected.queueing.wait
-            if slo.ttft is not None and view.expected.ttft(chunk) - wait <= slo.ttft < view.expected.ttft(chunk):
-                waiting = f"{format_duration(wait)} of TTFT is waiting"
-                out.append(f"at {self.asked:g}{unit}, {waiting}: the queue decides, not the chunk")
-            out += broken(view, chunk)
-        how = f"budget {format_count(most.budget)}" + (f", {words}" if words else "")
-        best = f"within the limits one replica carries {format_at_most(highest)}{unit} ({how})"
-        return (f"{best}: {max(2, math.ceil(self.asked / highest))} carry this", *out)
-
     @property
     def arrivals(self) -> Arrivals:
         """How the requests would come to separate units."""
         return Arrivals(self.percentile, self.C, self.case.question.kv_link or KV_LINK)
-
-    def failing(
-        self, shown: Settled, most: Settled, pools: Disaggregation | None, together: float, reasons: tuple[str, ...]
-    ) -> Verdict:
-        """The verdict where no budget carries the load: less of it, separate units, or other hardware.
-
-        Parameters
-        ----------
-        shown : the setting that the answer shows
-        most : the one that carries most
-        pools : separate units within the limits
-        together : the load that `most` carries [request/s], [1]
-        reasons : why the load is too much
-        """
-        view, gpus = most.view, self.case.deployment.parallelism.gpus
-        rate = 0.0 if not together else together if self.users is None else most.flow.rate
-        if pools is not None and pools.rate / pools.gpus > rate / gpus and self._fewer_apart(pools, rate):
-            least = (apart(pools, rate / gpus, f"{together:.3g} {self.unit}" if together else ""), *reasons)
-            return Verdict(name=DISAGGREGATE, chunk=shown.chunk, pools=pools, reasons=least)
-        if together:
-            return Verdict(name=OVERLOADED, chunk=shown.chunk, reasons=reasons)
-        return beyond(view, shown.chunk, (*reasons, *broken(view, most.chunk)), may=False)
-
-    def _fewer_apart(self, pools: Disaggregation, rate: float) -> bool:
-        """Whether the asked rate itself takes fewer GPUs apart than replicas that each carry a rate."""
-        if self.rate is None or not rate:
-            return True
-        return pools.gpus < math.ceil(self.rate / rate) * self.case.deployment.parallelism.gpus
 
     @property
     def unit(self) -> str:
@@ -399,76 +360,3 @@ class Demand:
         budget : of a rank [token]
         """
         return None if self.users is not None else self._traffic(budget).limit()
-
-
-def settle(case: Case, timer: StepTimer, places: int | None = None) -> tuple[Outlook, Verdict, Load]:
-    """The view, the verdict and the load of a question with a rate or users.
-
-    Parameters
-    ----------
-    case, timer : the deployment, and its timer
-    places : requests that a rank runs at once; None for as many as its memory holds
-    """
-    demand = Demand(case, timer, places=places)
-    given = demand.given()
-    settled = demand.best() if given is None else demand.at(given)
-    if settled is not None and settled.keeps:
-        return demand.answer(settled, replace(judge(settled.view, settled.chunk), window=demand.window(settled)))
-    near = settled is not None and may_hold(settled.view, settled.chunk)
-    best = settled if given is None else demand.best()
-    hint, owner = "", demand
-    if best is not None and best.keeps:
-        hint = f"budget {format_count(best.budget)} keeps every limit under this load"
-    elif given is not None:
-        for words, other in _recomposed(case, places):
-            found = other.best()
-            if found is not None and found.keeps:
-                best, owner, hint = (
-                    found,
-                    other,
-                    f"{words} at budget {format_count(found.budget)} keeps every limit under this load",
-                )
-                break
-    if given is not None and best is not None and hint:
-        shown = settled or demand.fullest(given)
-        endless = "" if settled else "under this load its queue grows without end"
-        failing = tuple(filter(None, (endless, *broken(shown.view, shown.chunk), hint)))
-        verdict = Verdict(name=RETUNE, chunk=shown.chunk, may_hold=near, reasons=failing, best=best.view,
-                          window=owner.window(best))  # fmt: skip
-        return demand.answer(shown, verdict, steady=settled is not None)
-    most = own = demand.fullest()
-    carried = 0.0
-    reasons: tuple[str, ...] = ("a lone request already misses the limits",)
-    for words, other in [("", demand), *_recomposed(case, places)]:
-        fullest = own if other is demand else other.fullest()
-        load = other.highest(fullest.budget) if fullest.keeps else 0.0
-        if load > carried:
-            most, carried, reasons = fullest, load, other.reasons(settled, fullest, words)
-    pools = disaggregate(own.view, demand.arrivals, case.question.rate)
-    shown = settled or (own if given is None else demand.fullest(given))
-    verdict = demand.failing(shown, most, pools, carried, reasons)
-    return demand.answer(shown, replace(verdict, may_hold=near), steady=settled is not None)
-
-
-def _recomposed(case: Case, places: int | None) -> list[tuple[str, Demand]]:
-    """The same traffic on other compositions of the steps, in words each."""
-    out = []
-    for way in other_ways(case.deployment.engine, case.workload.draft_tokens):
-        deployment = replace(case.deployment, engine=way.engine)
-        timer = timer_for(deployment, case.workload.draft_tokens)
-        out.append((way.words, Demand(replace(case, deployment=deployment), timer, places=places)))
-    return out
-
-
-def holding(case: Case, timer: StepTimer) -> tuple[Outlook, Verdict, Load] | None:
-    """What `settle` returns where the limits hold, without how much more would; None where they do not."""
-    if certificates(lone := outlook(case.deployment, replace(case.workload, batch=1), case.slo, timer), lone.expected):
-        return None
-    demand = Demand(case, timer, thorough=False)
-    given = demand.given()
-    if given is None and demand.hopeless():
-        return None
-    settled = demand.best() if given is None else demand.at(given)
-    if settled is None or not settled.keeps:
-        return None
-    return demand.answer(settled, judge(settled.view, settled.chunk))

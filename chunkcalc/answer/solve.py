@@ -79,7 +79,7 @@ def _answered(
     timer = timer or timer_for(case.deployment, case.workload.draft_tokens)
     load, given = None, question.chunk or question.budget
     if case.loaded:
-        from chunkcalc.answer.demand import settle  # noqa: PLC0415 - a batch needs none of it
+        from chunkcalc.answer.settling import settle  # noqa: PLC0415 - a batch needs none of it
 
         view, verdict, load = settle(case, timer)
     else:
@@ -106,7 +106,7 @@ def _holding(case: Case) -> Answer | None:
     question = case.question
     timer, load, given = timer_for(case.deployment, case.workload.draft_tokens), None, question.chunk or question.budget
     if case.loaded:
-        from chunkcalc.answer.demand import holding  # noqa: PLC0415 - a batch needs none of it
+        from chunkcalc.answer.settling import holding  # noqa: PLC0415 - a batch needs none of it
 
         held = holding(case, timer)
         if held is None:

@@ -43,9 +43,8 @@ class Verdict:
 
     certain : the floor already fails
     may_hold : what is missed is missed by less than its band
-    best : under traffic, the deployment at the setting that keeps the limits where the given one does not
     most : the largest batch within the limits, where it was looked for; 0 where a lone request fails [token]
-    window : under a rate, where every budget has its own traffic; None elsewhere
+    window : under traffic, which every budget makes its own; None elsewhere
     """
 
     name: str
@@ -55,7 +54,6 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     pools: Disaggregation | None = None
     most: int | None = None
-    best: Outlook | None = None
     window: Window | None = None
 
 

@@ -178,7 +178,7 @@ class Evaluation(Known):
     def _settled(self, budget: int | None) -> tuple[Outlook, Verdict, Traffic]:
         """The same at a budget of a rank, or at the best."""
         assert self.case is not None and self.reading is not None
-        from chunkcalc.answer.demand import settle  # noqa: PLC0415 - most files state no rate
+        from chunkcalc.answer.settling import settle  # noqa: PLC0415 - most files state no rate
 
         case = replace(self.case, question=replace(self.case.question, budget=budget))
         view, verdict, load = settle(case, self.timer, self.reading.max_num_seqs)
