@@ -8,8 +8,9 @@ from chunkcalc.answer.question import Question
 from chunkcalc.answer.replay import scheduler_for, simulate
 from chunkcalc.answer.resolve import resolve
 from chunkcalc.errors import ChunkcalcError
+from chunkcalc.grids.grids import spaced
 from chunkcalc.records import Slo
-from chunkcalc.sizing.policy import ALIKE, BUDGETS, policy, spaced
+from chunkcalc.sizing.policy import ALIKE, BUDGETS, policy
 from chunkcalc.traffic.arrivals import poisson
 
 ASKED = Question(model="llama-3.1-8b", gpu="h100-sxm", prompt=1000, output=300, rate=1.0, ttft=1.0, tpot=0.06,

@@ -46,8 +46,9 @@ def policy(
 
     Example: chunkcalc policy --model qwen3-32b --gpu h100 --tp 2 --rate 0.5:4 --prompt 500:16k --ttft 2s --tpot 50ms
     """
+    from chunkcalc.grids.grids import spaced  # noqa: PLC0415
     from chunkcalc.report import policy as report  # noqa: PLC0415 - quick help
-    from chunkcalc.sizing.policy import PROMPTS, RATES, spaced  # noqa: PLC0415
+    from chunkcalc.sizing.policy import PROMPTS, RATES  # noqa: PLC0415
     from chunkcalc.sizing.policy import policy as find  # noqa: PLC0415
 
     rates = spaced(rate, RATES, lambda text: units.parse_number(text, "--rate"), "--rate")

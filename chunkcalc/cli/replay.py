@@ -134,10 +134,10 @@ def replay(
         show_json(report.json(found, slo))
     else:
         print(report.text(case, found, slo))
-    share = 1.0 if slo is None else found.attained(slo).share
+    share = 1.0 if slo is None or least is None else found.attained(slo).share
     kept = least is None or share >= least
-    if not kept and not as_json:
-        print(f"fails: {100 * share:.2f} % of the requests are within the limits, {100 * (least or 0):g} % are asked")
+    if least is not None and not kept and not as_json:
+        print(f"fails: {100 * share:.2f} % of the requests are within the limits, {100 * least:g} % are asked")
     raise typer.Exit(HOLDS if found.finished and kept else FAILS)
 
 

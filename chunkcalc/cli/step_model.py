@@ -39,8 +39,9 @@ def step_model(
 ) -> None:
     """The time of a step as a function of its tokens, in Python, C or JSON, and its inverse for a latency limit.
 
-    Seconds of a step with c prompt tokens after p cached ones and b decodes of mean context s on one rank; c_max gives
-    the largest chunk within a limit, so that a scheduler can choose it anew in every step.
+    step_seconds(c, p, b, s): seconds of a step with c prompt tokens after p cached ones and b decodes of mean context
+    s on one rank. c_max(p, b, s, limit): the largest chunk within a limit in seconds, so that a scheduler can choose it
+    anew in every step.
 
     Example: chunkcalc step-model --model llama-3.1-70b --gpu h100-sxm --tp 4 --weights fp8 -o step.c
     """

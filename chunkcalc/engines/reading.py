@@ -14,6 +14,7 @@ from chunkcalc.records import Hardware, Parallelism
 
 Entry = Literal["server", "offline"]
 MOST_UNKNOWN = 20  # unknown flags that are named one by one
+# Of both: ModelDType of vllm/config, the choices of --dtype in sglang/srt/server_args.py.
 DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 
 

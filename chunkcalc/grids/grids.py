@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from chunkcalc.errors import ChunkcalcError
 from chunkcalc.units import parse_count
 
@@ -50,5 +52,36 @@ def _range(text: str, low: int, high: int, step: int | None = None, *, where: st
         return [*range(low, high, step), high]
     if high - low < SPREAD:
         return list(range(low, high + 1))
-    factor = (high / low) ** (1 / (SPREAD - 1))
-    return [*(round(low * factor**index) for index in range(SPREAD - 1)), high]
+    return [round(each) for each in _even(low, high, SPREAD)]
+
+
+def _even(low: float, high: float, count: int) -> list[float]:
+    """Values from low to high, each as much larger than the one before."""
+    factor = (high / low) ** (1 / (count - 1))
+    return [*(low * factor**index for index in range(count - 1)), high]
+
+
+def spaced(text: str, count: int, parse: Callable[[str], float], where: str) -> list[float]:
+    """Values as written: `1,3,9`, or `1:12` for some of a range, each as much larger than the one before.
+
+    Parameters
+    ----------
+    text : as written
+    count : values of a range
+    parse : reads one value
+    where : for errors
+
+    Raises
+    ------
+    ChunkcalcError : no number, a range that falls
+
+    >>> spaced("1:16", 5, float, "--rate")
+    [1.0, 2.0, 4.0, 8.0, 16.0]
+    """
+    ends = text.split(":")
+    if len(ends) == 1:
+        return [float(parse(word.strip())) for word in text.split(",")]
+    low, high = (float(parse(word.strip())) for word in ends) if len(ends) == 2 else (1.0, 0.0)
+    if not 0 < low < high:
+        raise ChunkcalcError(f"'{text:.40}' is no range", where, "write low:high, such as 1:12")
+    return _even(low, high, count)

@@ -73,13 +73,11 @@ class Scope:
 
     def replicas(self) -> int:
         """How many copies run."""
-        for key in ("replicas", "replicaCount", "minReplicas"):
-            found = self.find(key)
+        for path in (("replicas",), ("replicaCount",), ("minReplicas",), ("deploy", "replicas")):  # the last: compose
+            found = self.find(*path)
             if found is not None and isinstance(found.value, int) and not isinstance(found.value, bool):
                 return max(0, found.value)
-        deploy = self.node.get("deploy")  # of compose
-        held = deploy.get("replicas") if deploy is not None else None
-        return max(0, held.value) if held is not None and isinstance(held.value, int) else 1
+        return 1
 
     def role(self) -> Role:
         """Prefill or decode, by sections, labels and names; both where nothing tells."""

@@ -38,7 +38,8 @@ OPENING = frozenset(("if", "for", "while", "until", "case", "select"))
 CLOSING = frozenset(("fi", "done", "esac"))
 KEYWORDS = frozenset(("then", "else", "elif", "do", "{", "}", "!", "time", "function")) | OPENING | CLOSING
 SETTING = frozenset(("export", "local", "declare", "readonly", "typeset"))
-TESTS = frozenset(("[", "[[", "test", "command", "grep", "which", "nvidia-smi"))  # what follows by && may not run
+# Programs that ask: what follows them by && may not run.
+TESTS = frozenset(("[", "[[", "test", "command", "grep", "which", "nvidia-smi"))
 _GIVEN_SCRIPTS = SHELLS | {"ssh", "sbatch", "su", "runuser"}  # run what they are given as their input
 
 

@@ -143,29 +143,3 @@ def _cost(index: int, budget: int, cells: Sequence[Cell], seen: Sequence[Settled
         gap=max((each.view.expected.prefill.longest_step(each.chunk) for each in seen), default=0.0),
         kv_tokens=min(known) if known else None,
     )  # fmt: skip
-
-
-def spaced(text: str, count: int, parse: object, where: str) -> list[float]:
-    """Values as written: `1,3,9`, or `1:12` for some of a range, each as much larger than the one before.
-
-    Parameters
-    ----------
-    text : as written
-    count : values of a range
-    parse : reads one value
-    where : for errors
-
-    >>> spaced("1:16", 5, float, "--rate")
-    [1.0, 2.0, 4.0, 8.0, 16.0]
-    """
-
-    def read(word: str) -> float:
-        return float(parse(word.strip()))  # type: ignore[operator]
-
-    ends = text.split(":")
-    if len(ends) == 1:
-        return [read(word) for word in text.split(",")]
-    low, high = (read(word) for word in ends) if len(ends) == 2 else (1.0, 0.0)
-    if not 0 < low < high:
-        raise ChunkcalcError(f"'{text:.40}' is no range", where, "write low:high, such as 1:12")
-    return [low * (high / low) ** (step / (count - 1)) for step in range(count)]
