@@ -59,3 +59,13 @@ def test_what_cannot_be_written_in_place_is_left(tmp_path, run_cli):
     (tmp_path / "a.sh").write_text(text)
     done = run_cli("check", "a.sh", "--fix-all", folder=tmp_path)
     assert (tmp_path / "a.sh").read_text() == text and done.stderr.startswith("0 values written")
+
+
+def test_a_script_stays_one_that_may_be_run(tmp_path, run_cli):
+    path = tmp_path / "a.sh"
+    path.write_text("vllm serve Qwen/Qwen3-8B --max-num-batched-tokens 8k --max-num-seqs 64\n")
+    path.chmod(0o755)
+    (tmp_path / "b.sh").symlink_to(path)
+    assert run_cli("check", "b.sh", "--fix", folder=tmp_path).returncode == 0
+    assert (tmp_path / "b.sh").is_symlink() and "8192" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o755

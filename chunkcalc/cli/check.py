@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from chunkcalc.cli.options import OUTPUT
-from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, USAGE, write_whole
+from chunkcalc.cli.output import FAILS, HOLDS, NOTHING, USAGE, whole_file, write_whole
 from chunkcalc.cli.progress import progress
 from chunkcalc.errors import ChunkcalcError
 
@@ -182,10 +182,14 @@ def _fix(options: Options, every: bool) -> None:
     """Write fixes into the files, and say which."""
     from chunkcalc.gate.rewriting import fix  # noqa: PLC0415
 
-    written = fix(options, every)
-    for change in written:
-        print(f"{change.file}:{change.line}: {change.flag} {change.before} -> {change.after}", file=sys.stderr)
-    print(f"{len(written)} values written; fixes of the report below are left to you", file=sys.stderr)
+    written = 0
+    for fixed in fix(options, every):
+        with whole_file(fixed.path.resolve(), "--fix", binary=True) as file:
+            file.write(fixed.data)
+        for change in fixed.changes:
+            print(f"{change.file}:{change.line}: {change.flag} {change.before} -> {change.after}", file=sys.stderr)
+        written += len(fixed.changes)
+    print(f"{written} values written; fixes of the report below are left to you", file=sys.stderr)
 
 
 def _variables(given: list[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import typer
@@ -41,4 +42,9 @@ def init(
     asked = tuple(paths or ["."])
     report = check(Options(paths=asked, root=repository(asked)), lambda: b"")
     write_whole(out, written(report, given), "--output-file")
-    print(f"{out}: {len(report.deployments)} deployments read; state what stands behind # and run chunkcalc check")
+    read = len(report.deployments) - len(report.broken) - len(report.skipped)
+    print(
+        f"{out}: {read} deployment{'' if read == 1 else 's'} read; state what stands behind # and run chunkcalc check"
+    )
+    for each in report.broken:
+        print(f"left out: {each.file}:{each.line} {'; '.join(each.missing)}", file=sys.stderr)

@@ -91,7 +91,7 @@ def whole_file(path: Path, option: str, *, binary: bool = False) -> Iterator[Any
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False, **mode) as file:  # type: ignore[call-overload]
             part = Path(file.name)
             yield file
-        part.chmod(0o666 & ~_umask())
+        part.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         part.replace(path)
     except OSError as error:
         problem = f"cannot write '{path}' ({error.strerror})"

@@ -28,8 +28,16 @@ class Change(NamedTuple):
     after: str
 
 
-def fix(options: Options, every: bool) -> list[Change]:
-    """Write what findings propose into the files.
+class Fixed(NamedTuple):
+    """A file with the values that findings propose; nothing is written yet."""
+
+    path: Path
+    data: bytes
+    changes: list[Change]
+
+
+def fix(options: Options, every: bool) -> Iterator[Fixed]:
+    """Put what findings propose into the texts of files.
 
     Parameters
     ----------
@@ -38,16 +46,16 @@ def fix(options: Options, every: bool) -> list[Change]:
 
     Returns
     -------
-    what was changed
+    the files that change
     """
     configs = Configs(options.root, options.config)
-    out: list[Change] = []
     for path, _ in files(options.paths, Path.cwd()):
         if str(path) == STDIN or not path.is_file():
             continue
         config = configs.of(path)
-        out += _file(path, _Checker(path, options, config, configs.relative(config, path)), every)
-    return out
+        fixed = _file(path, _Checker(path, options, config, configs.relative(config, path)), every)
+        if fixed.changes:
+            yield fixed
 
 
 class _Checker:
@@ -63,9 +71,8 @@ class _Checker:
         return check_source(source, self.options, self.config, self.relative)  # type: ignore[arg-type]
 
 
-def _file(path: Path, checked: _Checker, every: bool) -> Iterator[Change]:
+def _file(path: Path, checked: _Checker, every: bool) -> Fixed:
     data = path.read_bytes()
-    before = data
     found = checked(data)
     tried: set[tuple[str, int, str]] = set()
     changes: list[Change] = []
@@ -82,9 +89,7 @@ def _file(path: Path, checked: _Checker, every: bool) -> Iterator[Change]:
         if _better(finding, found, again):
             data, found = after, again
             changes.append(told._replace(file=checked.name))
-    if data != before:
-        path.write_bytes(data)
-    yield from changes
+    return Fixed(path, data, changes)
 
 
 def _wanted(finding: Finding, every: bool) -> bool:

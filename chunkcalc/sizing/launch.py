@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chunkcalc.answer.composition import other_ways
-from chunkcalc.answer.records import Answer
 from chunkcalc.answer.solve import as_composed
 from chunkcalc.catalog.lookup import load_model
 from chunkcalc.engines.dialects import ROLE, TRANSFER, dialect
@@ -78,9 +77,9 @@ def _units(found: Fleet, shape: Shape) -> Iterator[Launch]:
 def _launch(found: Fleet, shape: Shape, role: str, units: int, tp: int, pp: int, rate: float) -> Launch:
     question = replace(found.question, gpu=shape.gpu, tp=tp, pp=pp, rate=rate, budget=shape.budget)
     engine = question.engine
-    way = next((way for way in other_ways(_answer(question).case.deployment.engine, question.draft_tokens)
+    way = next((way for way in other_ways(as_composed(question).case.deployment.engine, question.draft_tokens)
                 if way.words == shape.composition), None)  # fmt: skip
-    seen = _answer(replace(question, **way.changes) if way is not None else question)
+    seen = as_composed(replace(question, **way.changes) if way is not None else question)
     deployment = seen.case.deployment
     own = dialect(engine)
     if role == BOTH:
@@ -96,10 +95,6 @@ def _launch(found: Fleet, shape: Shape, role: str, units: int, tp: int, pp: int,
     options = yaml_options(deployment)
     return Launch(role=role, units=units, gpu=shape.gpu, gpus=tp * pp, rate=rate, batch=shape.batch, engine=engine,
                   version=deployment.engine.version, words=tuple(words), options=options)  # fmt: skip
-
-
-def _answer(question: object) -> Answer:
-    return as_composed(question)  # type: ignore[arg-type]
 
 
 def _context(found: Fleet) -> int:
