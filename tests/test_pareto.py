@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkcalc.report.pareto import Trade, frontier
+from chunkcalc.grids.trades import Trade, frontier
 
 PAIRS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), max_size=40)
 WORDS = ("sweep", "--model", "llama-3.1-8b", "--prompt", "2000", "--output", "300", "--ttft", "1s", "--tpot", "40ms")

@@ -179,7 +179,7 @@ def _draw(path: Path, kind: Kind, case: Case, points: list[Point], chunks: list[
 
 def _widened(chunk: str, batch: str, tp: str) -> tuple[str, str, str]:
     """All shapes and batches, where none are named."""
-    from chunkcalc.report.pareto import BATCHES, CHUNKS, DEGREES  # noqa: PLC0415
+    from chunkcalc.grids.trades import BATCHES, CHUNKS, DEGREES  # noqa: PLC0415
 
     chunk, batch = CHUNKS if chunk == ALL_CHUNKS else chunk, BATCHES if batch == ONE_BATCH else batch
     return chunk, batch, DEGREES if tp == "1" else tp
@@ -190,10 +190,11 @@ def _trade(
     left_out: list[str], out: Path | None, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """The trade between the speed of a user and what a GPU yields, as a table, points and a picture."""
+    from chunkcalc.grids import trades  # noqa: PLC0415
     from chunkcalc.report import pareto  # noqa: PLC0415
     from chunkcalc.report.sweep import keys_of  # noqa: PLC0415
 
-    found: list[pareto.Trade] = []
+    found: list[trades.Trade] = []
     chunks, batches, contexts = values
     size = len(cases) * len(chunks) * len(batches) * len(contexts or (0,))
     done = 0
@@ -202,8 +203,8 @@ def _trade(
             points = _swept(case, chunks, batches, contexts, write, lambda count: None)
             done += len(points)
             told(done, size)
-            found += pareto.trades(keys_of(case), points)
-    best = pareto.frontier(found)
+            found += trades.trades(keys_of(case), points)
+    best = trades.frontier(found)
     if plot is not None:
         from chunkcalc.plots import paper  # noqa: PLC0415
         from chunkcalc.plots import pareto as picture  # noqa: PLC0415

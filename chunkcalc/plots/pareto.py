@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from chunkcalc.grids.trades import Trade
 from chunkcalc.plots import paper
-from chunkcalc.report.pareto import Trade
 
 NAMED = 6  # GPUs that a legend names
 
